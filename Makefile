@@ -8,7 +8,7 @@ FUZZ_SECONDS ?= 60
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := all
-.PHONY: all demo test test-long bench install asan tsan fuzz arm64 format tidy clean help
+.PHONY: all demo demo-failure test test-long bench install asan tsan fuzz arm64 format tidy clean help
 
 # Both print what the compiler complains about, and all there is only when they fail: configure DIRECTORY OPTIONS,
 # build DIRECTORY [TARGET].
@@ -29,6 +29,11 @@ demo: ## train a small CNN on Fashion-MNIST, about two minutes on two cores
 	@tools/setup.sh build data
 	@$(MAKE) all
 	build/ringtmp train examples/demo.yaml
+
+demo-failure: ## the demo, with one of its four processes killed in the middle and started again
+	@tools/setup.sh build data
+	@$(MAKE) all
+	@tools/demo-failure.sh
 
 test: ## build and run all tests but the long ones
 	@tools/setup.sh build data

@@ -81,7 +81,7 @@ foreach(source IN LISTS RT_TESTS)
   # Nodes that talk to each other, told by the rig they are set up with, get a label: an emulator shows nothing about
   # them. It runs ARM's instructions, but not its order of memory, and what nodes send each other (messages, frames,
   # numbers) has tests of its own. That their result is the single device's is looked at on every machine.
-  file(STRINGS ${source} rig REGEX "^#include \"(support/(clusters|exrig|memnet|mesh|movesim|ringrig|servelog|stage|views)|tcp_rig|raw_peer)[.]h\"")
+  file(STRINGS ${source} rig REGEX "^#include \"(support/(clusters|exrig|memnet|mesh|movesim|ringrig|servelog|simrun|stage|views)|tcp_rig|raw_peer)[.]h\"")
   if(rig AND NOT is_emulated)
     set_property(TEST ${folder}/${name} APPEND PROPERTY LABELS nodes)
   endif()

@@ -109,6 +109,25 @@ static void check_rank(const struct rt_exchange_section *section, const struct r
     }
 }
 
+/* The parts of a batch that is shared follow one another from its first row to its last. */
+static void check_shares(const struct rt_exchange_section *section, const struct rt_roles *roles,
+                         const struct rt_job *job) {
+    size_t next = 0;
+    if (rt_exchange_is_asynchronous(section->strategy, &section->options))
+        return;
+    for (size_t i = 0; i < roles->workers; i++) {
+        const struct rt_slice_part part = rt_exchange_part(section->strategy, &section->options, roles,
+                                                           (size_t)job->shards, roles->worker[i]);
+        size_t first;
+        const size_t rows = rt_slices_rows(&part, (size_t)job->batch, &first);
+        if (first != next || rows > rt_slices_most_rows(&part, (size_t)job->batch))
+            abort();
+        next += rows;
+    }
+    if (next != (size_t)job->batch)
+        abort();
+}
+
 static void check_exchange(const struct rt_job *job) {
     struct rt_error err;
     struct rt_exchange_section section;
@@ -116,10 +135,16 @@ static void check_exchange(const struct rt_job *job) {
     struct rt_roles roles;
     if (rt_exchange_section_read(job, &section, &err) != RT_OK)
         return;
-    for (uint16_t nodes = 1; nodes <= MOST_RANKS; nodes++)
-        if (rt_exchange_roles(section.strategy, &section.options, nodes, worker, &roles, &err) == RT_OK)
-            for (uint16_t rank = 0; rank < nodes; rank++)
-                check_rank(&section, &roles, rank);
+    for (uint16_t nodes = 1; nodes <= MOST_RANKS; nodes++) {
+        if (rt_exchange_roles(section.strategy, &section.options, nodes, worker, &roles, &err) != RT_OK)
+            continue;
+        if (roles.workers == job->exchange.workers &&
+            rt_exchange_takes_slices(section.strategy, &section.options))
+            roles.runs = job->exchange.runs;
+        check_shares(&section, &roles, job);
+        for (uint16_t rank = 0; rank < nodes; rank++)
+            check_rank(&section, &roles, rank);
+    }
 }
 
 /* ---- several rings ---- */
@@ -127,7 +152,7 @@ static void check_exchange(const struct rt_job *job) {
 static void check_position(const struct rt_position *position, size_t nodes) {
     const struct rt_job_ring *ring = &position->ring_job->ring;
     const bool shares = rt_hybrid_shares(position->inter_ring.strategy, &position->inter_ring.options);
-    if (position->rings < 2 || (size_t)position->rings * position->ring_size != nodes ||
+    if (position->rings < 1 || (size_t)position->rings * position->ring_size != nodes ||
         position->ring >= position->rings || position->ring_position >= position->ring_size ||
         position->ring * position->ring_size + position->ring_position != position->index)
         abort();

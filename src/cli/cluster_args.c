@@ -93,6 +93,18 @@ static rt_status cluster_args_add_addresses(struct rt_settings *settings, const 
     return status;
 }
 
+/* Quoted for the same reason. */
+static rt_status cluster_args_add_listen(struct rt_settings *settings, const char *listen,
+                                         struct rt_error *err) {
+    char quoted[300];
+    if (!listen)
+        return RT_OK;
+    if (!*listen || strpbrk(listen, "'\" \t\n") || strlen(listen) > sizeof quoted - 3)
+        return rt_fail(err, RT_BAD_INPUT, "--listen needs HOST:PORT, not '%.100s'", listen);
+    snprintf(quoted, sizeof quoted, "'%s'", listen);
+    return rt_settings_add(settings, "--listen", "cluster.listen", quoted, err);
+}
+
 rt_status rt_cluster_args_settings(const struct rt_cluster_args *args, struct rt_settings *settings,
                                    struct rt_error *err) {
     struct rt_settings made = {0};
@@ -112,6 +124,12 @@ rt_status rt_cluster_args_settings(const struct rt_cluster_args *args, struct rt
     snprintf(nodes, sizeof nodes, "%" PRId64, args->nodes);
     if (status == RT_OK)
         status = rt_settings_add(&made, "--nodes", "cluster.nodes", args->nodes >= 0 ? nodes : NULL, err);
+    if (status == RT_OK)
+        status = cluster_args_add_listen(&made, args->listen, err);
+    snprintf(nodes, sizeof nodes, "%" PRId64, args->wait_nodes);
+    if (status == RT_OK)
+        status = rt_settings_add(&made, "--wait-nodes", "cluster.wait_nodes",
+                                 args->wait_nodes >= 0 ? nodes : NULL, err);
     if (status == RT_OK)
         status = cluster_args_add_key(&made, args->key, err);
     if (status == RT_OK)

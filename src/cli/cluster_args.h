@@ -5,9 +5,9 @@
 #include "cli/args.h"
 
 struct rt_cluster_args {
-    int64_t nodes;
+    int64_t nodes, wait_nodes;
     struct rt_words node, set;
-    const char *key;
+    const char *listen, *key;
 };
 
 /* Rows for a command's table; at: the offset of a struct rt_cluster_args in its settings. */
@@ -26,6 +26,18 @@ struct rt_cluster_args {
          .offset = (at) + offsetof(struct rt_cluster_args, node),                                            \
          .default_help = "cluster.node",                                                                     \
          .help = "a running node, as often as needed; HOST alone: port 7117"},                               \
+        {"--listen",                                                                                         \
+         "HOST:PORT",                                                                                        \
+         RT_ARG_TEXT,                                                                                        \
+         .offset = (at) + offsetof(struct rt_cluster_args, listen),                                          \
+         .default_help = "cluster.listen",                                                                   \
+         .help = "where nodes may join, see `ringtmp node --join`"},                                         \
+        {"--wait-nodes",                                                                                     \
+         "N",                                                                                                \
+         RT_ARG_COUNT,                                                                                       \
+         .offset = (at) + offsetof(struct rt_cluster_args, wait_nodes),                                      \
+         .default_help = "1 where there is no other device",                                                 \
+         .help = "nodes that must have joined before it begins"},                                            \
         {"--key",                                                                                            \
          "FILE",                                                                                             \
          RT_ARG_TEXT,                                                                                        \

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 struct settings {
-    const char *listen, *key, *certificate, *private_key, *authority;
+    const char *listen, *join, *key, *certificate, *private_key, *authority;
     const char *memory, *name, *slowdown, *bandwidth, *latency, *data, *cache;
     bool insecure;
     int64_t threads, lifeline;
@@ -26,8 +26,10 @@ struct settings {
 
 #define AT(field) offsetof(struct settings, field)
 static const struct rt_arg args[] = {
-    {"--listen", "HOST:PORT", RT_ARG_TEXT, .offset = AT(listen), .fallback = "127.0.0.1:7117",
+    {"--listen", "HOST:PORT", RT_ARG_TEXT, .offset = AT(listen), .default_help = "127.0.0.1:7117",
      .help = "where masters find it; HOST alone: port 7117; port 0: any free one"},
+    {"--join", "HOST:PORT", RT_ARG_TEXT, .offset = AT(join), .default_help = "none",
+     .help = "connect to this master (`ringtmp train --listen`); no port is open then"},
     {"--key", "FILE", RT_ARG_TEXT, .offset = AT(key), .default_help = "none; only this machine may connect",
      .help = "the cluster key, see `ringtmp keygen`"},
     {"--cert", "FILE", RT_ARG_TEXT, .offset = AT(certificate), .default_help = "none",
@@ -72,7 +74,8 @@ static rt_status node_read_memory(const char *text, uint64_t *bytes, struct rt_e
 }
 
 struct plan {
-    char address[RT_MAX_TEXT + 1];
+    char address[RT_MAX_TEXT + 1]; /* "": it does not listen */
+    char join[RT_MAX_TEXT + 1];    /* "": it does not join */
     struct rt_node_settings node;
     struct rt_node_device device;
     struct rt_tcp_settings network;
@@ -84,6 +87,18 @@ static void node_tell(void *user, const char *sentence) {
     fputs("ringtmp: ", stderr);
     rt_text_sentence(stderr, sentence);
     fputc('\n', stderr);
+}
+
+static rt_status node_read_addresses(const struct settings *settings, struct plan *plan,
+                                     struct rt_error *err) {
+    const char *listen = settings->listen ? settings->listen : settings->join ? NULL : "127.0.0.1:7117";
+    rt_status status = listen ? rt_cluster_address(listen, plan->address, err) : RT_OK;
+    if (status != RT_OK)
+        return rt_fail_prefix(err, status, "--listen");
+    if (!settings->join)
+        return RT_OK;
+    status = rt_cluster_address(settings->join, plan->join, err);
+    return status == RT_OK ? RT_OK : rt_fail_prefix(err, status, "--join");
 }
 
 static rt_status node_read_settings(const struct settings *settings, struct plan *plan,
@@ -130,9 +145,7 @@ static rt_status node_read_settings(const struct settings *settings, struct plan
         return rt_fail(err, RT_BAD_INPUT, "--data must be a directory");
     if (settings->cache && !*settings->cache)
         return rt_fail(err, RT_BAD_INPUT, "--cache must be a directory");
-    rt_status status = rt_cluster_address(settings->listen, plan->address, err);
-    if (status != RT_OK)
-        rt_fail_prefix(err, status, "--listen");
+    rt_status status = node_read_addresses(settings, plan, err);
     if (status == RT_OK)
         status = node_read_memory(settings->memory, &plan->node.memory, err);
     if (status == RT_OK && settings->key)
@@ -153,7 +166,10 @@ static rt_status node_announce(const struct settings *settings, const struct rt_
     if (settings->insecure && !settings->key && !settings->certificate)
         node_tell(NULL,
                   "WARNING: --insecure: anyone who can reach this node can use it and read its traffic");
-    printf("listening at %s\n", endpoint->address);
+    if (endpoint->address[0])
+        printf("listening at %s\n", endpoint->address);
+    if (settings->join)
+        printf("joining %s\n", settings->join);
     fflush(stdout);
     return RT_OK;
 }
@@ -173,6 +189,8 @@ static rt_status node_write_arguments(const struct rt_invocation *invocation,
             i++;
         else if (strcmp(invocation->argv[i], "--") != 0 && strncmp(invocation->argv[i], "--listen=", 9) != 0)
             (*again)[count++] = invocation->argv[i];
+    if (!endpoint->address[0])
+        return RT_OK;
     (*again)[count++] = (char *)(uintptr_t) "--listen";
     (*again)[count] = (char *)(uintptr_t)endpoint->address;
     return RT_OK;
@@ -185,8 +203,9 @@ static rt_status node_serve(const struct rt_invocation *invocation, struct rt_er
     rt_status status = node_read_settings(settings, &plan, err);
     if (status == RT_OK)
         status = rt_tcp_create(&plan.network, &endpoint, err);
-    if (status == RT_OK)
+    if (status == RT_OK && plan.address[0])
         status = rt_endpoint_listen(endpoint, plan.address, err);
+    plan.node.join = plan.join[0] ? plan.join : NULL;
     struct rt_watch watch = {.endpoint = endpoint, .lifeline = (int)settings->lifeline};
     plan.node.work = &watch.work;
     if (status == RT_OK && settings->lifeline < 0)
@@ -227,9 +246,12 @@ const struct rt_command rt_command_node = {
     .details =
         "Waits for masters (`ringtmp train --node`) and works for one run after another, until Ctrl-C. The\n"
         "first line says where it listens; then there is a line for every run that begins, ends or is\n"
-        "refused. To be found by other machines it must listen at an address of the network, with a key.\n",
+        "refused. To be found by other machines it must listen at an address of the network, with a key.\n"
+        "With --join it connects to a master (`ringtmp train --listen`) itself, again and again, and takes\n"
+        "part in its runs, also in one that is going. It needs no open port then.\n",
     .examples = "  ringtmp node\n"
                 "  ringtmp node --listen 0.0.0.0:7117 --key cluster.key\n"
+                "  ringtmp node --join 192.168.1.10:7117 --key cluster.key\n"
                 "  ringtmp node --listen 192.168.1.20:7117 --key cluster.key --memory 512M --threads 3\n",
     .args = args,
     .arg_count = sizeof args / sizeof *args,

@@ -127,13 +127,19 @@ static void train_print_quoted(FILE *out, const char *word) {
     fputc('\'', out);
 }
 
-/* The devices without the lost one, unless the printed words have them already. named, counted: whether there
- * were --node and --nodes among the words; left: how many --node are left. */
-static void train_print_devices(FILE *out, const struct rt_run *run, size_t lost, bool named, bool counted,
-                                size_t left) {
+static size_t train_count_lost(const struct rt_run *run) {
+    size_t lost = 0;
+    for (size_t i = 0; rt_run_node(run, i); i++)
+        lost += rt_run_node_is_lost(run, i);
+    return lost;
+}
+
+/* The devices without those that are lost, unless the printed words have them already. named, counted:
+ * whether there were --node and --nodes among the words; left: how many --node are left. */
+static void train_print_devices(FILE *out, const struct rt_run *run, bool named, bool counted, size_t left) {
     if (!named) /* the run file did, or --set */
         for (size_t i = 0; rt_run_node(run, i); i++)
-            if (i != lost) {
+            if (!rt_run_node_is_lost(run, i)) {
                 fputs(" --node", out);
                 train_print_quoted(out, rt_run_node(run, i));
                 left++;
@@ -144,12 +150,11 @@ static void train_print_devices(FILE *out, const struct rt_run *run, size_t lost
         fprintf(out, " --nodes %zu", rt_run_local_nodes(run));
 }
 
-/* The words of this command line, with --out and --resume replaced, and without the lost device. A run file
- * whose name looks like an option comes last, after "--". */
+/* The words of this command line, with --out and --resume replaced, and without the devices that are lost.
+ * A run file whose name looks like an option comes last, after "--". */
 static void train_print_resume(FILE *out, const struct rt_invocation *invocation, const struct rt_run *run) {
     const char *operand = invocation->operands.items[0], *directory = rt_run_out_dir(run);
-    const size_t lost = rt_run_lost_node(run);
-    size_t nodes = 0;
+    size_t nodes = 0, left = 0;
     bool counted = false;
     fputs(" ", out);
     train_print_quoted(out, invocation->program);
@@ -158,9 +163,14 @@ static void train_print_resume(FILE *out, const struct rt_invocation *invocation
         const char *word = invocation->argv[i];
         const bool node = strcmp(word, "--node") == 0, same = strncmp(word, "--node=", 7) == 0;
         counted |= strcmp(word, "--nodes") == 0 || strncmp(word, "--nodes=", 8) == 0;
-        if ((node || same) && nodes++ == lost)
-            i += node;
-        else if (word == operand && word[0] != '-')
+        if (node || same) {
+            if (rt_run_node_is_lost(run, nodes++)) {
+                i += node;
+                continue;
+            }
+            left++;
+        }
+        if (word == operand && word[0] != '-')
             train_print_quoted(out, word);
         else if (word == operand || strcmp(word, "--") == 0 || strcmp(word, "--resume") == 0 ||
                  strncmp(word, "--out=", 6) == 0)
@@ -170,8 +180,8 @@ static void train_print_resume(FILE *out, const struct rt_invocation *invocation
         else
             train_print_quoted(out, word);
     }
-    if (lost != SIZE_MAX)
-        train_print_devices(out, run, lost, nodes > 0, counted, nodes > 0 ? nodes - 1 : 0);
+    if (train_count_lost(run) > 0)
+        train_print_devices(out, run, nodes > 0, counted, left);
     fputs(" --out", out);
     train_print_quoted(out, directory);
     fputs(" --resume", out);
@@ -192,7 +202,10 @@ static void train_print_interrupted(const struct rt_invocation *invocation, cons
         fputs("ringtmp: interrupted before the training began; there is nothing to go on from\n", stderr);
         return;
     }
-    fprintf(stderr, "ringtmp: interrupted; the checkpoint is in %s/checkpoint. To go on:\n", directory);
+    if (rt_out_look(directory) == RT_OUT_SAVED)
+        fprintf(stderr, "ringtmp: interrupted; the checkpoint is in %s/checkpoint. To go on:\n", directory);
+    else
+        fputs("ringtmp: interrupted; there is no checkpoint yet. To start again:\n", stderr);
     train_print_resume(stderr, invocation, run);
 }
 
@@ -208,6 +221,15 @@ static void train_print_way_on(const struct rt_invocation *invocation, const str
     else
         fprintf(stderr, "ringtmp: there is no checkpoint yet. To start again, %s:\n", how);
     train_print_resume(stderr, invocation, run);
+}
+
+static const char *train_without(const struct rt_run *run) {
+    const size_t lost = train_count_lost(run);
+    if (lost > 0 && rt_run_has_too_few(run))
+        return "with another device beside these";
+    return lost == 0   ? "with other nodes if need be"
+           : lost == 1 ? "without the device that is lost"
+                       : "without the devices that are lost";
 }
 
 /* After a signal nothing is redrawn: the screen stays, and further output is printed below. */
@@ -362,9 +384,7 @@ static int run_train(const struct rt_invocation *invocation) {
     } else if (status != RT_OK) {
         code = rt_exit_error(&err);
         if (status == RT_LOST)
-            train_print_way_on(invocation, run,
-                               rt_run_lost_node(run) == SIZE_MAX ? "with other nodes if need be"
-                                                                 : "without the device that is lost");
+            train_print_way_on(invocation, run, train_without(run));
         else if (status == RT_IO)
             train_print_way_on(invocation, run, "once files can be written again");
     } else if (!settings->quiet) {

@@ -5,9 +5,11 @@
 #include "base/cores.h"
 #include "base/memory.h"
 #include "base/sha256.h"
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -35,6 +37,8 @@ uint32_t rt_cluster_view(const struct rt_cluster *cluster) {
 /* ---- waiting ---- */
 
 static void cluster_take(struct rt_cluster *cluster, const struct rt_event *event) {
+    if (cluster->door && rt_door_event(cluster->door, event))
+        return;
     if (event->kind == RT_EVENT_ACCEPTED) {
         rt_link_close(event->link); /* the master accepts no connections */
         return;
@@ -53,10 +57,12 @@ rt_status rt_cluster_pump(struct rt_cluster *cluster, double until, struct rt_er
     struct rt_event event;
     if (cluster->stop && atomic_load(cluster->stop))
         return rt_fail(err, RT_INTERRUPTED, "interrupted while the cluster was formed");
-    const bool looks = cluster->stop || cluster->local_count;
+    const bool looks = cluster->stop || cluster->local_count || cluster->door;
     const double soon = rt_endpoint_now(cluster->endpoint) + slice;
     if (rt_endpoint_wait(cluster->endpoint, looks && soon < until ? soon : until, &event))
         cluster_take(cluster, &event);
+    if (cluster->door)
+        rt_door_check(cluster->door);
     /* Not after each of many events: there may be a thousand of them. */
     const double now = rt_endpoint_now(cluster->endpoint);
     if (now < cluster->looked + slice)
@@ -75,8 +81,8 @@ rt_status rt_cluster_explain(struct rt_cluster *cluster, rt_status status, struc
 }
 
 bool rt_cluster_ended(struct rt_cluster *cluster, size_t member, char how[RT_HOW_ROOM]) {
-    const size_t first = cluster->count - cluster->local_count;
-    return member >= first && member < cluster->count &&
+    const size_t first = cluster->first_local;
+    return member >= first && member < first + cluster->local_count &&
            rt_local_ended(&cluster->locals[member - first], last_breath, how);
 }
 
@@ -103,6 +109,10 @@ static rt_status request(struct rt_cluster *cluster, size_t member, uint16_t typ
     struct rt_talk *talk = &cluster->members[member].talk;
     char who[200];
     rt_cluster_call(&cluster->members[member], who);
+    if (body_bytes > RT_MAX_CONTROL)
+        return rt_fail(err, RT_BAD_INPUT, "a message (%s) of %zu bytes is too large: the maximum is %d",
+                       rt_message_name(type), body_bytes, RT_MAX_CONTROL);
+    cluster->fault = member; /* unless it can be asked */
     if (!talk->link && cluster->members[member].gone)
         return rt_fail(err, RT_FAILED, "%s", cluster->members[member].lost.text);
     if (!talk->link)
@@ -113,15 +123,13 @@ static rt_status request(struct rt_cluster *cluster, size_t member, uint16_t typ
     if (talk->dead)
         return rt_cluster_fail_lost(&cluster->members[member], err);
     uint8_t *room = rt_talk_body(talk);
-    if (body_bytes > RT_MAX_CONTROL)
-        return rt_fail(err, RT_BAD_INPUT, "a message (%s) of %zu bytes is too large: the maximum is %d",
-                       rt_message_name(type), body_bytes, RT_MAX_CONTROL);
     if (!room)
         return rt_fail(err, RT_FAILED, "%s does not read what is sent to it", who);
     rt_talk_next(talk);
     if (body_bytes)
         memcpy(room, body, body_bytes);
     rt_talk_send(talk, &(struct rt_message){.type = type}, body_bytes);
+    cluster->fault = SIZE_MAX;
     return RT_OK;
 }
 
@@ -141,6 +149,10 @@ static rt_status cluster_hear(struct rt_member *member, uint16_t answer, struct 
 
 size_t rt_cluster_fault(const struct rt_cluster *cluster) {
     return cluster->fault;
+}
+
+size_t rt_cluster_fault_peer(const struct rt_cluster *cluster) {
+    return cluster->fault_peer;
 }
 
 rt_status rt_cluster_await(struct rt_cluster *cluster, size_t member, uint16_t answer, double until,
@@ -187,11 +199,7 @@ static uint32_t cluster_draw_run(void) {
     uint8_t random[16] = {0}, digest[32];
     double clock[2] = {rt_clock_wall(), rt_clock_process()};
     pid_t pid = getpid();
-    FILE *source = fopen("/dev/urandom", "rbe");
-    if (source) {
-        (void)!fread(random, 1, sizeof random, source);
-        fclose(source);
-    }
+    (void)!getrandom(random, sizeof random, 0);
     struct rt_sha256 hash;
     rt_sha256_init(&hash);
     rt_sha256_add(&hash, random, sizeof random);
@@ -201,6 +209,19 @@ static uint32_t cluster_draw_run(void) {
     uint32_t run = (uint32_t)digest[0] | (uint32_t)digest[1] << 8 | (uint32_t)digest[2] << 16 |
                    (uint32_t)digest[3] << 24;
     return run ? run : 1;
+}
+
+rt_status rt_cluster_draw_token(uint8_t token[RT_TOKEN_BYTES], struct rt_error *err) {
+    if (getrandom(token, RT_TOKEN_BYTES, 0) != RT_TOKEN_BYTES)
+        return rt_fail(err, RT_FAILED, "no random numbers for a run: %s", strerror(errno));
+    return RT_OK;
+}
+
+static rt_status cluster_set_token(struct rt_cluster *cluster, const uint8_t *token, struct rt_error *err) {
+    if (!token)
+        return rt_cluster_draw_token(cluster->token, err);
+    memcpy(cluster->token, token, sizeof cluster->token);
+    return RT_OK;
 }
 
 static rt_status cluster_start_locals(struct rt_cluster *cluster, const struct rt_cluster_settings *settings,
@@ -229,7 +250,7 @@ static rt_status cluster_start_locals(struct rt_cluster *cluster, const struct r
     }
     double until = rt_clock_wall() + cluster->timeout;
     for (size_t i = 0; i < cluster->local_count && status == RT_OK; i++) {
-        struct rt_member *member = &cluster->members[settings->address_count + i];
+        struct rt_member *member = &cluster->members[cluster->first_local + i];
         status = rt_local_wait(&cluster->locals[i], until, cluster->stop, err);
         snprintf(member->address, sizeof member->address, "%s", cluster->locals[i].address);
         snprintf(member->name, sizeof member->name, "local %zu", i + 1);
@@ -245,7 +266,10 @@ rt_status rt_cluster_open(const struct rt_cluster_settings *settings, struct rt_
     size_t limit = RT_MAX_NODES - 1;
     if (settings->address_count > limit || settings->local_nodes > limit - settings->address_count)
         return rt_fail(err, RT_BAD_INPUT, "a cluster has at most %d nodes, the master counted", RT_MAX_NODES);
-    size_t count = settings->address_count + settings->local_nodes;
+    const size_t taken = settings->address_count + settings->local_nodes;
+    if (settings->listen && settings->wait_nodes + RT_SPARE_SEATS > limit - taken)
+        return rt_fail(err, RT_BAD_INPUT, "a cluster has at most %d nodes, the master counted", RT_MAX_NODES);
+    const size_t count = taken + (settings->listen ? settings->wait_nodes + RT_SPARE_SEATS : 0);
     rt_status status = rt_alloc(1, sizeof *cluster, "a cluster", &cluster, err);
     if (status != RT_OK)
         return status;
@@ -258,12 +282,23 @@ rt_status rt_cluster_open(const struct rt_cluster_settings *settings, struct rt_
     cluster->run = cluster_draw_run();
     cluster->view = 1;
     memcpy(cluster->answer, settings->answer, sizeof cluster->answer);
-    status = rt_alloc(count, sizeof *cluster->members, "the nodes of a cluster", &cluster->members, err);
+    status = cluster_set_token(cluster, settings->token, err);
+    if (status == RT_OK)
+        status = rt_alloc(count, sizeof *cluster->members, "the nodes of a cluster", &cluster->members, err);
     if (status == RT_OK)
         status = rt_alloc(count, sizeof *cluster->joined, "the nodes of a cluster", &cluster->joined, err);
     if (status == RT_OK)
+        status = rt_alloc(count, sizeof *cluster->returns, "the nodes of a cluster", &cluster->returns, err);
+    if (status == RT_OK)
         status = rt_alloc(settings->local_nodes, sizeof *cluster->locals, "the nodes of a cluster",
                           &cluster->locals, err);
+    cluster->first_local = settings->address_count;
+    for (size_t i = taken; i < count && status == RT_OK; i++) {
+        cluster->members[i].joins = true;
+        rt_cluster_free_seat(&cluster->members[i]);
+    }
+    if (status == RT_OK && settings->listen)
+        status = rt_door_open(cluster, settings->listen, &cluster->door, err);
     for (size_t i = 0; i < settings->address_count && status == RT_OK; i++)
         status = rt_cluster_address(settings->addresses[i], cluster->members[i].address, err);
     if (status == RT_OK && settings->local_nodes)
@@ -293,6 +328,7 @@ rt_status rt_cluster_go(struct rt_cluster *cluster, struct rt_error *err) {
     double until = rt_endpoint_now(cluster->endpoint) + cluster->timeout;
     for (size_t i = 0; i < cluster->count && status == RT_OK; i++) {
         struct rt_member *member = &cluster->members[i];
+        cluster->fault = i; /* unless it has started */
         while (status == RT_OK && cluster->joined[i] && !member->talk.dead && !member->talk.ready)
             if (rt_endpoint_now(cluster->endpoint) >= until)
                 status = rt_fail(err, RT_FAILED, "%s has not started to work within %g s",
@@ -301,11 +337,15 @@ rt_status rt_cluster_go(struct rt_cluster *cluster, struct rt_error *err) {
                 status = rt_cluster_pump(cluster, until, err);
         if (status == RT_OK && member->talk.ready)
             status = cluster_hear(member, RT_MESSAGE_GO, err);
+        if (status == RT_OK)
+            cluster->fault = SIZE_MAX;
     }
     if (status == RT_OK && cluster->lost.text[0])
         status = rt_fail(err, RT_FAILED, "a link with a node was lost: %s", cluster->lost.text);
-    for (size_t i = 0; i < cluster->count && status == RT_OK; i++)
+    for (size_t i = 0; i < cluster->count && status == RT_OK; i++) {
         rt_talk_close(&cluster->members[i].talk);
+        cluster->returns[i].in_this_view = false;
+    }
     return rt_cluster_explain(cluster, status, err);
 }
 
@@ -315,9 +355,11 @@ void rt_cluster_close(struct rt_cluster *cluster) {
     rt_dial_cancel(&cluster->dial);
     for (size_t i = 0; i < cluster->count; i++)
         rt_talk_close(&cluster->members[i].talk);
+    rt_door_close(cluster->door);
     rt_local_end(cluster->locals, cluster->local_count);
     free(cluster->members);
     free(cluster->joined);
+    free(cluster->returns);
     free(cluster->own);
     free(cluster->locals);
     free(cluster);

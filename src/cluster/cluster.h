@@ -17,26 +17,30 @@
 struct rt_cluster_settings {
     const char *const *addresses; /* of running nodes, "HOST:PORT" or "HOST" (port RT_NODE_PORT) */
     size_t address_count;
-    size_t local_nodes;         /* to be started on this machine, besides the addresses */
-    const char *program;        /* the ringtmp command, for them; NULL: "ringtmp" on the PATH */
-    size_t local_threads;       /* threads of each; 0: cores / (local_nodes + 1), at least 1 */
+    size_t local_nodes;   /* to be started on this machine, besides the addresses */
+    const char *listen;   /* where nodes may join, "HOST:PORT"; NULL: the master accepts no connections */
+    size_t wait_nodes;    /* of those, how many are waited for; only with listen */
+    const char *program;  /* the ringtmp command, for them; NULL: "ringtmp" on the PATH */
+    size_t local_threads; /* threads of each; 0: cores / (local_nodes + 1), at least 1 */
     const struct rt_pace *pace; /* [local_nodes]: of devices to be emulated; NULL: none is */
     const struct rt_emulated_link *emulated_links; /* [local_nodes]: their network; NULL: as it is */
     uint64_t local_memory;                         /* bytes that each local node may use; 0: no limit */
     /* Files handed to local nodes, NULL: none. The endpoint has its own copy. */
     const char *key_file;
     const char *certificate, *private_key, *authority;
-    const char *cache;   /* where local nodes keep converted data; NULL: the default place */
-    uint8_t answer[32];  /* of our kernels */
-    bool exact;          /* a node with another answer is refused, with its name */
-    double timeout;      /* seconds for an answer; 0: 10 */
-    double work_timeout; /* the same where the node has to work for it: PROFILE, ASSIGN; 0: timeout */
+    const char *cache;    /* where local nodes keep converted data; NULL: the default place */
+    uint8_t answer[32];   /* of our kernels */
+    const uint8_t *token; /* of the run: see struct rt_hello; NULL: a new one */
+    bool exact;           /* a node with another answer is refused, with its name */
+    double timeout;       /* seconds for an answer; 0: 10 */
+    double work_timeout;  /* the same where the node has to work for it: PROFILE, ASSIGN; 0: timeout */
     /* Told once of each address that has not answered for a second; may be NULL. */
     void (*waits)(void *user, const char *sentence);
     void *waits_user;
 };
 
 enum { RT_NODE_PORT = 7117 };
+enum { RT_SPARE_SEATS = 16 }; /* for nodes that join besides those that are waited for */
 
 struct rt_member {
     char address[RT_MAX_TEXT + 1];
@@ -45,6 +49,10 @@ struct rt_member {
     char name[RT_MAX_TEXT + 1];
     struct rt_welcome welcome;
     bool local;
+    bool joins;  /* it connects to the master: a seat, which is free while the name is "" and it is gone */
+    bool hidden; /* nobody can connect to it */
+    bool fresh;  /* it has joined since this was last set to false; for whoever keeps things by member */
+    uint8_t own[RT_TOKEN_BYTES]; /* of one that joins: what it is known by */
     bool gone; /* it was not there when the cluster was reopened last: nothing can be asked of it */
     struct rt_error lost; /* why: a sentence that names it */
     struct rt_pace pace;  /* of a local one, where it is emulated */
@@ -57,6 +65,9 @@ struct rt_edge {
 };
 
 struct rt_cluster;
+
+/* A new one, that nobody can guess. */
+rt_status rt_cluster_draw_token(uint8_t token[RT_TOKEN_BYTES], struct rt_error *err);
 
 /* The endpoint is borrowed; nothing else may take events from it while the cluster is being formed. stop:
  * looked at while waiting; may be NULL. */
@@ -111,13 +122,33 @@ struct rt_reopen_settings {
 rt_status rt_cluster_reopen(struct rt_cluster *cluster, const struct rt_reopen_settings *settings,
                             struct rt_error *err);
 
+/* While a view works: calls members that are gone, each now and then, and nodes that have come to join,
+ * without waiting for them. Returns one that has answered, and so can be in the next view; SIZE_MAX: none. It
+ * is returned once: from then on it is no longer gone, and waits to be called. */
+size_t rt_cluster_call_gone(struct rt_cluster *cluster);
+/* Whether it has come back for the view that is being formed. */
+bool rt_cluster_is_back(const struct rt_cluster *cluster, size_t member);
+/* An event which is not of the links of the caller: of such a call, or a connection, which is refused. */
+void rt_cluster_stray(struct rt_cluster *cluster, const struct rt_event *event);
+
 /* After a failure to form a view: the member whose answer was missing, or a refusal; SIZE_MAX: none is known.
  */
 size_t rt_cluster_fault(const struct rt_cluster *cluster);
+/* The member that it could not reach, and which may be at fault in its place; SIZE_MAX: it was not that. */
+size_t rt_cluster_fault_peer(const struct rt_cluster *cluster);
 
 /* Whether a member on this machine has ended by itself, and how: "was ended by signal 9 (Killed)". Looks for
  * a moment. */
 bool rt_cluster_ended(struct rt_cluster *cluster, size_t member, char how[RT_HOW_ROOM]);
+
+/* Whether nodes may join. */
+bool rt_cluster_listens(const struct rt_cluster *cluster);
+/* Whether two members, one of which nobody can connect to, can have a link; true for others. SIZE_MAX: the
+ * master. */
+bool rt_cluster_can_link(const struct rt_cluster *cluster, size_t a, size_t b);
+
+/* Whether an address is one of this machine only: "127.0.0.1:7117", "[::1]:7117". */
+bool rt_cluster_is_loopback(const char *address);
 
 /* Local nodes are ended. NULL is fine. */
 void rt_cluster_close(struct rt_cluster *cluster);

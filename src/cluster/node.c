@@ -2,62 +2,24 @@
 #include "cluster/node_inside.h"
 
 #include "base/memory.h"
-#include "base/sentence.h"
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Rate limit of log lines about runs or callers: the burst, and seconds per further line. A peer must not be
- * able to fill the disk. */
-static const double most_lines = 100, line_seconds = 10;
-
-static void node_tell_untold(struct rt_node *node, struct rt_telling *telling) {
-    char sentence[120];
-    if (telling->untold == 0)
-        return;
-    snprintf(sentence, sizeof sentence, "%s about %s %s left out", RT_COUNTED(telling->untold, "more line"),
-             telling == &node->telling[RT_ABOUT_RUNS] ? "runs" : "callers",
-             telling->untold > 1 ? "were" : "was");
-    telling->untold = 0;
-    node->settings->tell(node->settings->user, sentence);
-}
-
-void rt_node_tell(struct rt_node *node, enum rt_about about, const char *format, ...) {
-    struct rt_telling *telling = &node->telling[about];
-    char sentence[2 * sizeof(((struct rt_error *)0)->text)];
-    va_list args;
-    if (!node->settings->tell)
-        return;
-    const double now = rt_endpoint_now(node->endpoint);
-    telling->lines = fmin(most_lines, telling->lines + (now - telling->at) / line_seconds);
-    telling->at = now;
-    if (telling->lines < 1) {
-        telling->untold++;
-        return;
-    }
-    telling->lines -= 1;
-    node_tell_untold(node, telling);
-    va_start(args, format);
-    rt_vsentence(sentence, sizeof sentence, format, args);
-    va_end(args);
-    node->settings->tell(node->settings->user, sentence);
-}
-
 static void node_handle(struct rt_node *node, const struct rt_event *event) {
     if (event->kind == RT_EVENT_ACCEPTED)
-        rt_guest_accept(node, event->link);
+        rt_guests_accept(&node->guests, event->link);
     else if (event->kind == RT_EVENT_REFUSED)
-        rt_node_tell(node, RT_ABOUT_CALLERS, "%s", event->error.text);
+        rt_tell(&node->teller, RT_ABOUT_CALLERS, "%s", event->error.text);
     else if (event->kind != RT_EVENT_WOKEN && !rt_links_event(node, event))
-        rt_guest_event(node, event);
+        rt_guests_event(&node->guests, event);
 }
 
 void rt_node_stray(struct rt_session *session, const struct rt_event *event) {
     struct rt_node *node = session->node;
     node_handle(node, event);
-    rt_guest_expire(node, rt_endpoint_now(node->endpoint));
+    rt_guests_expire(&node->guests, rt_endpoint_now(node->endpoint));
 }
 
 const struct rt_node_settings *rt_node_settings(const struct rt_node *node) {
@@ -75,14 +37,16 @@ static void node_set_name(struct rt_node *node) {
 static rt_status serve(struct rt_node *node, struct rt_error *err) {
     while (!atomic_load(node->stop)) {
         struct rt_event event;
-        double until = fmin(rt_guest_deadline(node), rt_session_deadline(node));
+        rt_offer_check(node);
+        double until = fmin(rt_guests_deadline(&node->guests), rt_session_deadline(node));
+        until = fmin(until, rt_offer_deadline(node));
         if (node->dial.stage != RT_DIAL_IDLE && node->dial.until < until)
             until = node->dial.until;
         if (rt_endpoint_wait(node->endpoint, until, &event))
             node_handle(node, &event);
         else if (until == INFINITY)
             return rt_fail(err, RT_FAILED, "the network of this node has ended");
-        rt_guest_expire(node, rt_endpoint_now(node->endpoint));
+        rt_guests_expire(&node->guests, rt_endpoint_now(node->endpoint));
         rt_session_expire(node, rt_endpoint_now(node->endpoint));
         rt_session_check(node);
     }
@@ -94,17 +58,17 @@ static void node_see_off(struct rt_node *node) {
     const double until = rt_endpoint_now(node->endpoint) + 0.5;
     struct rt_event event;
     bool waits = true;
-    for (size_t i = 0; i < RT_NODE_GUESTS; i++)
-        if (node->guests[i].state != RT_GUEST_NONE && node->guests[i].state != RT_GUEST_LEAVING)
-            rt_guest_drop(&node->guests[i]);
+    for (size_t i = 0; i < RT_GUESTS; i++)
+        if (node->guests.guest[i].state != RT_GUEST_NONE && node->guests.guest[i].state != RT_GUEST_LEAVING)
+            rt_guest_drop(&node->guests.guest[i]);
     while (waits && rt_endpoint_wait(node->endpoint, until, &event)) {
         if (event.kind == RT_EVENT_ACCEPTED)
             rt_link_close(event.link);
         else
-            rt_guest_event(node, &event);
+            rt_guests_event(&node->guests, &event);
         waits = false;
-        for (size_t i = 0; i < RT_NODE_GUESTS; i++)
-            waits |= node->guests[i].state == RT_GUEST_LEAVING;
+        for (size_t i = 0; i < RT_GUESTS; i++)
+            waits |= node->guests.guest[i].state == RT_GUEST_LEAVING;
     }
 }
 
@@ -119,21 +83,21 @@ rt_status rt_node_serve(const struct rt_node_settings *settings, struct rt_endpo
     node->role = role;
     node->stop = stop;
     node->work = settings->work ? settings->work : &node->own_work;
-    for (size_t i = 0; i < RT_TELLINGS; i++)
-        node->telling[i].lines = most_lines;
     node_set_name(node);
-    status = serve(node, err);
+    const struct rt_host host = rt_node_host(node);
+    rt_teller_init(&node->teller, endpoint, settings->tell, settings->user);
+    rt_guests_init(&node->guests, endpoint, &node->teller, &host);
+    status = rt_offer_init(node, err);
+    if (status == RT_OK)
+        status = serve(node, err);
     if (node->serving) {
         struct rt_error why;
         rt_fail(&why, RT_INTERRUPTED, "%s was told to end", node->name);
         rt_session_end(node, &why);
         node_see_off(node);
     }
-    for (size_t i = 0; i < RT_NODE_GUESTS; i++)
-        if (node->guests[i].state != RT_GUEST_NONE)
-            rt_guest_drop(&node->guests[i]);
-    for (size_t i = 0; i < RT_TELLINGS && settings->tell; i++)
-        node_tell_untold(node, &node->telling[i]);
+    rt_guests_deinit(&node->guests);
+    rt_teller_finish(&node->teller);
     free(node);
     return status;
 }

@@ -10,10 +10,6 @@
 #include "cluster/talk.h"
 #include <stdatomic.h>
 
-/* Links that are heard at a time besides those of a run's work; of more the one that has been silent for the
- * longest is turned away. */
-enum { RT_NODE_LINKS = 32 };
-
 struct rt_node;
 
 /* A run as the node sees it, from the greeting of its master to its end. A run has one view after another;
@@ -22,7 +18,8 @@ struct rt_session {
     struct rt_node *node;
     struct rt_endpoint *endpoint;
     uint32_t run;
-    uint32_t view;              /* that is formed, or worked in: its number, from 1 */
+    uint8_t token[RT_TOKEN_BYTES]; /* of the run, which its master and its nodes know it by */
+    uint32_t view;                 /* that is formed, or worked in: its number, from 1 */
     uint64_t version;           /* updates applied to the state with which it begins, as of the last ASSIGN */
     uint16_t index, count;      /* its place in the view; the master is 0 */
     struct rt_node_names names; /* of all nodes of the view, from assign() on until the next one or end() has
@@ -39,10 +36,16 @@ struct rt_session {
      * and run() are called again, and `role` is as run() has left it. Such a role sets the links that it has
      * closed to NULL: the node closes the others, and frees the array. 0: the session ends too. */
     double keep;
+    bool orphaned;      /* the role's: run() has failed, and the master is gone: */
+    double wait_master; /* likewise: seconds for which it is waited for then, and no other run has the node */
     atomic_bool recalled; /* while run() works: the master waits for it to return, and to form another view */
     void *user;           /* the role's, see there */
     void *role;           /* the role's own in this run; NULL at first */
 };
+
+/* After a failure of run() through the loss of a node (RT_NODE_NONE: through none that is known): whether the
+ * master may form another view. over: it has said so. */
+bool rt_session_may_go_on(const struct rt_session *session, uint16_t lost, bool over);
 
 /* For threads that watch a node: whether it works for a run, and how many of the links are left that the work
  * needs. Works with none left: the master is gone, and the node has yet to notice. */
@@ -64,6 +67,8 @@ struct rt_role {
     /* The work, after GO, until the run or its view ends; events that are not of the role's links go to
      * rt_node_stray. */
     rt_status (*run)(struct rt_session *session, struct rt_error *err);
+    /* What the session holds of the model's state, between two views; returns how many. NULL: nothing. */
+    size_t (*holdings)(struct rt_session *session, struct rt_holding holdings[RT_MAX_HOLDINGS]);
     /* Releases what the others took, once in a session; also after one that never got as far as run. */
     void (*end)(struct rt_session *session);
     void *user; /* becomes the sessions' */
@@ -71,6 +76,7 @@ struct rt_role {
 
 struct rt_node_settings {
     const char *name; /* for messages; NULL: the host's */
+    const char *join; /* a master that it offers itself to, "HOST:PORT"; NULL: masters connect to it */
     const char *kernels;
     uint32_t cores, threads;
     uint64_t memory; /* bytes it offers; 0: no limit */

@@ -1,92 +1,13 @@
-/* Guests: peers that connect to a node. Their identification and refusal. */
+/* The guests of a node: masters, and other nodes of the run. What they identify themselves as, and what is
+ * refused. */
 #include "cluster/node_inside.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-/* Seconds for a guest to identify itself, to measure a link, and to read why it was refused. */
-static const double hello_seconds = 5, making_seconds = 10, leaving_seconds = 2;
-
 static double guest_master_timeout(const struct rt_node *node) {
     return node->settings->timeout > 0 ? node->settings->timeout : 60;
-}
-
-void rt_guest_drop(struct rt_guest *guest) {
-    rt_talk_close(&guest->talk);
-    rt_echo_deinit(&guest->echo);
-    *guest = (struct rt_guest){0};
-}
-
-/* The guest that has been in a state for the longest; NULL: none is. All guests of a state get the same time.
- */
-static struct rt_guest *guest_find_longest(struct rt_node *node, enum rt_guest_state state) {
-    struct rt_guest *found = NULL;
-    for (size_t i = 0; i < RT_NODE_GUESTS; i++) {
-        struct rt_guest *guest = &node->guests[i];
-        if (guest->state == state && (!found || guest->until < found->until))
-            found = guest;
-    }
-    return found;
-}
-
-/* It has been told why. */
-static void guest_let_go(struct rt_node *node, struct rt_guest *guest) {
-    guest->state = RT_GUEST_LEAVING;
-    guest->until = rt_endpoint_now(node->endpoint) + leaving_seconds;
-}
-
-void rt_guest_dismiss(struct rt_node *node, struct rt_guest *guest, const struct rt_error *why) {
-    rt_talk_refuse(&guest->talk, why->status, node->session.index, why->text);
-    guest_let_go(node, guest);
-}
-
-/* Silent connections cannot keep others out: when there are too many, the one that has been silent for the
- * longest is closed. It may be honest but slow, so it is told to try again. */
-static void guest_make_way(struct rt_node *node) {
-    char sentence[RT_MAX_TEXT];
-    size_t heard = 0;
-    for (size_t i = 0; i < RT_NODE_GUESTS; i++)
-        heard += node->guests[i].state != RT_GUEST_NONE && node->guests[i].state != RT_GUEST_LEAVING;
-    if (heard <= RT_NODE_LINKS)
-        return;
-    struct rt_guest *silent = guest_find_longest(node, RT_GUEST_NEW);
-    snprintf(sentence, sizeof sentence, "%s is busy: %d others are connected, the maximum", node->name,
-             RT_NODE_LINKS);
-    rt_node_tell(node, RT_ABOUT_CALLERS,
-                 "%s was turned away: it has not identified itself, and %d others wait",
-                 silent->talk.link->peer, RT_NODE_LINKS);
-    rt_talk_put_off(&silent->talk, node->session.index, sentence);
-    guest_let_go(node, silent);
-}
-
-void rt_guest_accept(struct rt_node *node, struct rt_link *link) {
-    struct rt_error err;
-    struct rt_guest *guest = guest_find_longest(node, RT_GUEST_NONE);
-    if (!guest) { /* there are more entries than active guests, so at least one is leaving */
-        guest = guest_find_longest(node, RT_GUEST_LEAVING);
-        rt_guest_drop(guest);
-    }
-    if (rt_talk_open(link, &guest->talk, &err) != RT_OK) {
-        rt_node_tell(node, RT_ABOUT_CALLERS, "%s was turned away: %s", link->peer, err.text);
-        rt_link_close(link);
-        return;
-    }
-    guest->state = RT_GUEST_NEW;
-    guest->until = rt_endpoint_now(node->endpoint) + hello_seconds;
-    guest_make_way(node);
-}
-
-void rt_guest_refuse(struct rt_node *node, struct rt_guest *guest, rt_status status, const char *format,
-                     ...) {
-    struct rt_error why = {.status = status};
-    va_list args;
-    va_start(args, format);
-    vsnprintf(why.text, sizeof why.text, format, args);
-    va_end(args);
-    rt_node_tell(node, RT_ABOUT_CALLERS, "%s was refused: %s", guest->talk.link->peer, why.text);
-    rt_guest_dismiss(node, guest, &why);
 }
 
 void rt_guest_welcome(struct rt_node *node, struct rt_guest *guest) {
@@ -95,6 +16,8 @@ void rt_guest_welcome(struct rt_node *node, struct rt_guest *guest) {
                                  .cores = settings->cores,
                                  .threads = settings->threads,
                                  .memory = settings->memory};
+    if (guest->state == RT_GUEST_MASTER && node->role->holdings)
+        welcome.holdings = node->role->holdings(&node->session, welcome.holding);
     memcpy(welcome.answer, settings->answer, sizeof welcome.answer);
     snprintf(welcome.name, sizeof welcome.name, "%s", node->name);
     snprintf(welcome.version, sizeof welcome.version, "%s", RT_VERSION);
@@ -106,15 +29,38 @@ void rt_guest_welcome(struct rt_node *node, struct rt_guest *guest) {
 
 /* ---- hello ---- */
 
+static bool guest_knows_token(const struct rt_node *node, const struct rt_hello *hello) {
+    return rt_token_equal(node->session.token, hello->token);
+}
+
+/* The master has been started again before this node has missed it. */
+static void guest_put_off_master(struct rt_node *node, struct rt_guest *guest) {
+    char sentence[RT_MAX_TEXT];
+    snprintf(sentence, sizeof sentence, "%s still works for this run: it has not missed its former master",
+             node->name);
+    rt_guest_put_off(&node->guests, guest, sentence);
+}
+
 static void guest_refuse_master(struct rt_node *node, struct rt_guest *guest, const struct rt_hello *hello) {
     const struct rt_session *session = &node->session;
-    if (session->run != guest->talk.message.run)
-        rt_guest_refuse(node, guest, RT_FAILED, "%s is busy with a run of %s", node->name, node->master_peer);
+    const bool known = guest_knows_token(node, hello);
+    if (session->run != guest->talk.message.run && known)
+        guest_put_off_master(node, guest);
+    else if (!known && rt_session_waits_for_master(node) > 0)
+        rt_guest_refuse(&node->guests, guest, RT_FAILED,
+                        "%s is busy: it waits for the master of a run of %s, for %.0f s more", node->name,
+                        node->master_peer, ceil(rt_session_waits_for_master(node)));
+    else if (session->run != guest->talk.message.run)
+        rt_guest_refuse(&node->guests, guest, RT_FAILED, "%s is busy with a run of %s", node->name,
+                        node->master_peer);
+    else if (!known)
+        rt_guest_refuse(&node->guests, guest, RT_BAD_INPUT,
+                        "%s does not know this master: its token is not that of the run", node->name);
     else if (hello->view == session->view && node->master)
-        rt_guest_refuse(node, guest, RT_BAD_INPUT, "%s already takes part in this run: it was named twice",
-                        node->name);
+        rt_guest_refuse(&node->guests, guest, RT_BAD_INPUT,
+                        "%s already takes part in this run: it was named twice", node->name);
     else
-        rt_guest_refuse(node, guest, RT_FAILED,
+        rt_guest_refuse(&node->guests, guest, RT_FAILED,
                         "%s has been in view %u of this run, and is called for view %u", node->name,
                         session->view, hello->view);
 }
@@ -122,10 +68,11 @@ static void guest_refuse_master(struct rt_node *node, struct rt_guest *guest, co
 /* It is answered when the role has returned. The role looks at the session, or at its links, which the master
  * has closed. Of several the one for the newest view stays: the master has let go of the others. */
 static void guest_keep_recalling(struct rt_node *node, struct rt_guest *guest, const struct rt_hello *hello) {
-    struct rt_guest *before = guest_find_longest(node, RT_GUEST_RECALLING);
+    struct rt_guest *before = rt_guests_longest(&node->guests, RT_GUEST_RECALLING);
     if (before && hello->view < before->view) {
-        rt_guest_refuse(node, guest, RT_FAILED, "%s was called for view %u of this run, and view %u is older",
-                        node->name, before->view, hello->view);
+        rt_guest_refuse(&node->guests, guest, RT_FAILED,
+                        "%s was called for view %u of this run, and view %u is older", node->name,
+                        before->view, hello->view);
         return;
     }
     if (before)
@@ -135,17 +82,22 @@ static void guest_keep_recalling(struct rt_node *node, struct rt_guest *guest, c
     guest->until = rt_endpoint_now(node->endpoint) + guest_master_timeout(node);
     rt_link_count(guest->talk.link, &node->work->links);
     atomic_store(&node->session.recalled, true);
-    rt_node_tell(node, RT_ABOUT_RUNS, "the run of %s: view %u is called for while this node works in view %u",
-                 node->master_peer, hello->view, node->session.view);
+    rt_tell(&node->teller, RT_ABOUT_RUNS,
+            "the run of %s: view %u is called for while this node works in view %u", node->master_peer,
+            hello->view, node->session.view);
 }
 
 static void guest_greet_master(struct rt_node *node, struct rt_guest *guest, const struct rt_hello *hello) {
     const uint32_t run = guest->talk.message.run;
-    const bool again = node->serving && node->session.run == run && hello->view > node->session.view;
+    const bool known = node->serving && guest_knows_token(node, hello);
+    const bool again = known && node->session.run == run && hello->view > node->session.view;
     struct rt_error why;
-    /* A session that only waits is worth less than a run that is there: often it is the same one, resumed. */
-    if (node->serving && node->waits && node->session.run != run) {
-        rt_fail(&why, RT_FAILED, "%s has called for another run", guest->talk.link->peer);
+    /* A session that waits for the next view is worth less than a run that is there. One without a master
+     * waits for nobody but the master that resumes the run. */
+    if (node->serving && node->waits && node->session.run != run &&
+        (known || rt_session_waits_for_master(node) <= 0)) {
+        rt_fail(&why, RT_FAILED, known ? "%s has started it again" : "%s has called for another run",
+                guest->talk.link->peer);
         rt_session_end(node, &why);
     }
     if (node->serving && !again) {
@@ -157,7 +109,7 @@ static void guest_greet_master(struct rt_node *node, struct rt_guest *guest, con
         return;
     }
     if (run == 0) {
-        rt_guest_refuse(node, guest, RT_BAD_INPUT, "a run needs a number other than 0");
+        rt_guest_refuse(&node->guests, guest, RT_BAD_INPUT, "a run needs a number other than 0");
         return;
     }
     guest->state = RT_GUEST_MASTER;
@@ -166,34 +118,34 @@ static void guest_greet_master(struct rt_node *node, struct rt_guest *guest, con
     if (again)
         rt_session_resume(node, guest, hello->view);
     else
-        rt_session_begin(node, guest, run, hello->view);
+        rt_session_begin(node, guest, run, hello);
     rt_guest_welcome(node, guest);
     rt_talk_next(&guest->talk);
 }
 
 static void guest_greet_other(struct rt_node *node, struct rt_guest *guest, const struct rt_hello *hello) {
     const struct rt_session *session = &node->session;
-    if (!node->serving || !node->master || !node->place.links || session->run != guest->talk.message.run) {
-        rt_guest_refuse(node, guest, RT_FAILED, "%s does not expect a link of that run", node->name);
+    if (!node->serving || !node->master || !node->place.links || session->run != guest->talk.message.run ||
+        !guest_knows_token(node, hello)) {
+        rt_guest_refuse(&node->guests, guest, RT_FAILED, "%s does not expect a link of that run", node->name);
         return;
     }
     if (hello->view != session->view) {
-        rt_guest_refuse(node, guest, RT_FAILED, "%s is in view %u of the run, and the link is of view %u",
-                        node->name, session->view, hello->view);
+        rt_guest_refuse(&node->guests, guest, RT_FAILED,
+                        "%s is in view %u of the run, and the link is of view %u", node->name, session->view,
+                        hello->view);
         return;
     }
     const bool is_itself = (hello->role == RT_ROLE_MASTER) == (hello->from == 0);
     struct rt_link **slot =
         is_itself ? rt_links_slot(node, hello->from, rt_label_mirror(hello->label)) : NULL;
     if (!slot) {
-        rt_guest_refuse(node, guest, RT_FAILED, "%s, node %u of %u, does not expect a link from node %u",
-                        node->name, session->index, session->count, hello->from);
+        rt_guest_refuse(&node->guests, guest, RT_FAILED,
+                        "%s, node %u of %u, does not expect a link from node %u", node->name, session->index,
+                        session->count, hello->from);
         return;
     }
-    guest->state = RT_GUEST_JOINING;
-    guest->slot = slot;
-    guest->talk.run = session->run;
-    guest->until = rt_endpoint_now(node->endpoint) + making_seconds;
+    rt_guest_join(&node->guests, guest, session->run, slot);
     rt_guest_welcome(node, guest);
     rt_talk_next(&guest->talk);
 }
@@ -201,14 +153,9 @@ static void guest_greet_other(struct rt_node *node, struct rt_guest *guest, cons
 static void guest_take_hello(struct rt_node *node, struct rt_guest *guest) {
     struct rt_hello hello;
     struct rt_error err;
-    rt_status status = RT_OK;
-    if (guest->talk.message.type != RT_MESSAGE_HELLO)
-        status = rt_fail(&err, RT_BAD_INPUT, "its first message was '%s' instead of 'hello'",
-                         rt_message_name(guest->talk.message.type));
-    if (status == RT_OK)
-        status = rt_hello_decode(guest->talk.body, guest->talk.body_bytes, &hello, &err);
+    const rt_status status = rt_guest_read_hello(guest, &hello, &err);
     if (status != RT_OK)
-        rt_guest_refuse(node, guest, status, "%s", err.text);
+        rt_guest_refuse(&node->guests, guest, status, "%s", err.text);
     else if (hello.role == RT_ROLE_MASTER && hello.label == 0)
         guest_greet_master(node, guest, &hello);
     else
@@ -216,7 +163,7 @@ static void guest_take_hello(struct rt_node *node, struct rt_guest *guest) {
 }
 
 void rt_guest_recall(struct rt_node *node) {
-    struct rt_guest *guest = guest_find_longest(node, RT_GUEST_RECALLING);
+    struct rt_guest *guest = rt_guests_longest(&node->guests, RT_GUEST_RECALLING);
     if (!guest || atomic_load(node->stop))
         return;
     guest->state = RT_GUEST_NEW;
@@ -224,102 +171,59 @@ void rt_guest_recall(struct rt_node *node) {
     guest_take_hello(node, guest);
 }
 
-/* ---- events ---- */
+/* ---- what becomes of guests ---- */
 
-static void guest_settle(struct rt_guest *guest) {
-    *guest->slot = rt_talk_release(&guest->talk);
-    rt_guest_drop(guest);
+static void guest_hear_hello(void *user, struct rt_guest *guest) {
+    guest_take_hello(user, guest);
 }
 
-/* The link is gone, or sent invalid data: then the peer is told. */
-static void guest_lose(struct rt_node *node, struct rt_guest *guest) {
-    struct rt_error why = guest->talk.error;
-    if (guest == node->master) {
-        rt_fail_prefix(&why, why.status, "the master");
-        rt_session_leave(node, &why);
-    } else if (guest->state == RT_GUEST_LEAVING) {
-        if (guest->talk.closed)
-            rt_guest_drop(guest);
-    } else if (!guest->talk.closed) {
-        rt_guest_refuse(node, guest, why.status, "%s", why.text);
-    } else {
-        if (guest->state == RT_GUEST_JOINING)
-            rt_fail(&node->lost, why.status, "%s: %s", guest->talk.link->peer, why.text);
-        rt_node_tell(node, RT_ABOUT_CALLERS, "%s left: %s", guest->talk.link->peer, why.text);
-        rt_guest_drop(guest);
+static void guest_hear_master(void *user, struct rt_guest *guest) {
+    struct rt_node *node = user;
+    if (guest->state == RT_GUEST_OFFERING) {
+        if (!rt_offer_message(node, guest))
+            guest_take_hello(node, guest);
+        return;
     }
-}
-
-static void guest_take_message(struct rt_node *node, struct rt_guest *guest) {
-    struct rt_error err;
-    switch (guest->state) {
-    case RT_GUEST_NEW:
-        guest_take_hello(node, guest);
-        break;
-    case RT_GUEST_MASTER:
+    if (guest->state != RT_GUEST_MASTER) /* the HELLO of one that recalls has yet to be answered */
+        return;
+    guest->until = rt_endpoint_now(node->endpoint) + guest_master_timeout(node);
+    rt_session_message(node);
+    if (node->master == guest) /* the master is not at fault for time that the work takes */
         guest->until = rt_endpoint_now(node->endpoint) + guest_master_timeout(node);
-        rt_session_message(node);
-        if (node->master == guest) /* the master is not at fault for time that the work takes */
-            guest->until = rt_endpoint_now(node->endpoint) + guest_master_timeout(node);
-        break;
-    case RT_GUEST_JOINING:
-        if (rt_echo_message(&guest->echo, &guest->talk, node->session.index, &err) != RT_OK)
-            rt_guest_refuse(node, guest, err.status, "%s", err.text);
-        break;
-    case RT_GUEST_LEAVING:
-        rt_talk_next(&guest->talk); /* too late: ignored */
-        break;
-    case RT_GUEST_RECALLING: /* its HELLO has yet to be answered */
-    case RT_GUEST_NONE:
-        break;
-    }
 }
 
-bool rt_guest_event(struct rt_node *node, const struct rt_event *event) {
-    struct rt_guest *guest = node->guests;
-    while (guest < node->guests + RT_NODE_GUESTS && (!event->link || guest->talk.link != event->link))
-        guest++;
-    if (guest == node->guests + RT_NODE_GUESTS)
-        return false;
-    bool had = guest->talk.ready;
-    if (!rt_echo_event(&guest->echo, &guest->talk, node->session.index, event))
-        rt_talk_event(&guest->talk, event);
-    if (guest->talk.ready && !had)
-        guest_take_message(node, guest);
-    if (guest->talk.link && guest->talk.dead)
-        guest_lose(node, guest);
-    else if (guest->state == RT_GUEST_JOINING && guest->echo.done && rt_talk_idle(&guest->talk))
-        guest_settle(guest);
+static bool guest_lose_master(void *user, struct rt_guest *guest) {
+    struct rt_node *node = user;
+    struct rt_error why = guest->talk.error;
+    if (guest != node->master)
+        return rt_offer_lost(node, guest);
+    rt_fail_prefix(&why, why.status, "the master");
+    rt_session_leave(node, &why);
     return true;
 }
 
-/* ---- time ---- */
-
-void rt_guest_expire(struct rt_node *node, double now) {
+static bool guest_expire_master(void *user, struct rt_guest *guest) {
+    struct rt_node *node = user;
     struct rt_error why;
-    for (size_t i = 0; i < RT_NODE_GUESTS; i++) {
-        struct rt_guest *guest = &node->guests[i];
-        if (guest->state == RT_GUEST_NONE || guest->until > now)
-            continue;
-        const char *peer = guest->talk.link->peer;
-        if (guest->state == RT_GUEST_MASTER) {
-            rt_fail(&why, RT_FAILED, "%s has been silent for %g s", peer, guest_master_timeout(node));
-            rt_session_leave(node, &why);
-            continue;
-        }
-        if (guest->state == RT_GUEST_NEW)
-            rt_node_tell(node, RT_ABOUT_CALLERS, "%s was dropped: it was silent for %g s", peer,
-                         hello_seconds);
-        else if (guest->state == RT_GUEST_JOINING)
-            rt_fail(&node->lost, RT_FAILED, "%s did not complete its link", peer);
-        rt_guest_drop(guest);
-    }
+    if (guest->state != RT_GUEST_MASTER)
+        return false;
+    rt_fail(&why, RT_FAILED, "%s has been silent for %g s", guest->talk.link->peer,
+            guest_master_timeout(node));
+    rt_session_leave(node, &why);
+    return true;
 }
 
-double rt_guest_deadline(const struct rt_node *node) {
-    double first = INFINITY;
-    for (size_t i = 0; i < RT_NODE_GUESTS; i++)
-        if (node->guests[i].state != RT_GUEST_NONE && node->guests[i].until < first)
-            first = node->guests[i].until;
-    return first;
+static void guest_lose_link(void *user, const struct rt_error *why) {
+    ((struct rt_node *)user)->lost = *why;
+}
+
+struct rt_host rt_node_host(struct rt_node *node) {
+    return (struct rt_host){.name = node->name,
+                            .index = &node->session.index,
+                            .user = node,
+                            .hello = guest_hear_hello,
+                            .message = guest_hear_master,
+                            .lost = guest_lose_master,
+                            .late = guest_expire_master,
+                            .link_lost = guest_lose_link};
 }

@@ -1,44 +1,14 @@
 /*
  * Inside a node. A peer that connects is a guest until it has identified itself: as a master, which the node
  * then serves (node_session.c; node_wait.c between two views of its run), or as another node of the run, to
- * which a link is made (node_links.c). Others are refused (node_guest.c). node.c takes the events and keeps
- * the time.
+ * which a link is made (node_links.c). Others are refused (node_guest.c; guest.c has what is true of the
+ * guests of a master as well). node.c takes the events and keeps the time.
  */
 #ifndef RT_CLUSTER_NODE_INSIDE_H
 #define RT_CLUSTER_NODE_INSIDE_H
 
-#include "cluster/dial.h"
+#include "cluster/guest.h"
 #include "cluster/node.h"
-
-/* Active guests, and refused ones that have yet to read the reason. */
-enum { RT_NODE_GUESTS = RT_NODE_LINKS + 8 };
-
-enum rt_guest_state {
-    RT_GUEST_NONE,
-    RT_GUEST_NEW, /* has said nothing yet */
-    RT_GUEST_MASTER,
-    RT_GUEST_RECALLING, /* the master of the run, for its next view, while the role works in this one */
-    RT_GUEST_JOINING,   /* its link is being made into one of the run */
-    RT_GUEST_LEAVING,   /* has been told why; given a moment to read it */
-};
-
-struct rt_guest {
-    enum rt_guest_state state;
-    struct rt_talk talk;
-    double until;          /* when the node's timeout with it ends */
-    uint32_t view;         /* RECALLING: that it is about to form */
-    struct rt_echo echo;   /* JOINING */
-    struct rt_link **slot; /* JOINING: where in the session the link belongs */
-};
-
-/* Log lines by subject. Each subject has its own rate limit, so that neither can flood the log or suppress
- * lines about the other. */
-enum rt_about { RT_ABOUT_RUNS, RT_ABOUT_CALLERS, RT_TELLINGS };
-
-struct rt_telling {
-    double lines, at; /* that may be told now; when this was counted */
-    size_t untold;
-};
 
 struct rt_node {
     const struct rt_node_settings *settings;
@@ -46,15 +16,21 @@ struct rt_node {
     const struct rt_role *role;
     const atomic_int *stop;
     char name[RT_NODE_NAME + 1];
-    struct rt_guest guests[RT_NODE_GUESTS];
-    struct rt_telling telling[RT_TELLINGS];
+    struct rt_teller teller;
+    struct rt_offer {
+        uint8_t token[RT_TOKEN_BYTES]; /* that the master knows this node by */
+        bool made;                     /* there is a conversation with the master */
+        bool told;                     /* that there is none */
+        double at, pause;              /* when the next one is begun; seconds before the one after it */
+    } offer;
+    struct rt_guests guests;
 
     bool serving; /* there is a session: */
     struct rt_session session;
     uint32_t worked;         /* the last of its views that the role has worked in; 0: none */
     struct rt_guest *master; /* while a view is formed; NULL: the role works, or: */
     bool waits;              /* the view is over, and the next one is waited for: */
-    double waits_until;
+    double waits_since, waits_until;
     char master_peer[80];
     uint32_t assigned;                   /* the view that there is work to do in; 0: none */
     struct rt_settle place;              /* the links that it will have; none: it has no place yet */
@@ -71,21 +47,18 @@ static inline bool rt_node_is_working(const struct rt_node *node) {
     return node->serving && !node->master && !node->waits;
 }
 
-/* ---- node.c ---- */
-void rt_node_tell(struct rt_node *node, enum rt_about about, const char *format, ...) RT_PRINTF(3, 4);
-
 /* ---- node_guest.c ---- */
-void rt_guest_accept(struct rt_node *node, struct rt_link *link);
-bool rt_guest_event(struct rt_node *node, const struct rt_event *event); /* whether it was of a guest */
-void rt_guest_expire(struct rt_node *node, double now); /* sends those away whose time is over */
-double rt_guest_deadline(const struct rt_node *node);   /* of the most urgent; INFINITY: none */
-void rt_guest_drop(struct rt_guest *guest);
-/* Tells a guest why it cannot stay; dismiss keeps it from the node's own log. */
-void rt_guest_refuse(struct rt_node *node, struct rt_guest *guest, rt_status status, const char *format, ...)
-    RT_PRINTF(4, 5);
-void rt_guest_dismiss(struct rt_node *node, struct rt_guest *guest, const struct rt_error *why);
+struct rt_host rt_node_host(struct rt_node *node); /* what a node is to its guests */
 void rt_guest_welcome(struct rt_node *node, struct rt_guest *guest);
 void rt_guest_recall(struct rt_node *node); /* the role has returned: hears a master that waits for it */
+
+/* ---- node_offer.c: a node that masters cannot connect to, or need not ---- */
+rt_status rt_offer_init(struct rt_node *node, struct rt_error *err);
+void rt_offer_check(struct rt_node *node);      /* makes one when there is none, and it is time */
+double rt_offer_deadline(struct rt_node *node); /* when that is; INFINITY: not before something happens */
+void rt_offer_again(struct rt_node *node);      /* at once: this node has worked */
+bool rt_offer_lost(struct rt_node *node, struct rt_guest *guest); /* whether it was one that was not taken */
+bool rt_offer_message(struct rt_node *node, struct rt_guest *guest); /* whether it was refused */
 
 /* ---- node_links.c ---- */
 /* Where a link with that node belongs; NULL: none is expected, or it is there or being made. */
@@ -100,7 +73,8 @@ void rt_links_forget(struct rt_node *node); /* leaves them to the role, which cl
 void rt_links_count(struct rt_node *node);  /* those that the work is for, from now on */
 
 /* ---- node_session.c ---- */
-void rt_session_begin(struct rt_node *node, struct rt_guest *master, uint32_t run, uint32_t view);
+void rt_session_begin(struct rt_node *node, struct rt_guest *master, uint32_t run,
+                      const struct rt_hello *hello);
 void rt_session_message(struct rt_node *node); /* the master has said something */
 void rt_session_check(struct rt_node *node);   /* what has become possible, or too late */
 void rt_session_end(struct rt_node *node, const struct rt_error *why); /* why NULL: in good order */
@@ -113,5 +87,7 @@ void rt_session_leave(struct rt_node *node, const struct rt_error *why);
 void rt_session_resume(struct rt_node *node, struct rt_guest *master, uint32_t view);
 void rt_session_expire(struct rt_node *node, double now); /* ends one that has waited for too long */
 double rt_session_deadline(const struct rt_node *node);   /* when that is; INFINITY: it does not wait */
+/* Seconds for which it waits for a master that is gone, and serves no other run. */
+double rt_session_waits_for_master(const struct rt_node *node);
 
 #endif

@@ -23,12 +23,8 @@ static struct rt_link **node_links_slot_of(struct rt_node *node, const struct rt
 
 /* Whether a link for it is there already, or being made. */
 static bool node_links_is_taken(const struct rt_node *node, struct rt_link **slot) {
-    if (*slot || (node->dial.stage != RT_DIAL_IDLE && node->slot == slot))
-        return true;
-    for (size_t i = 0; i < RT_NODE_GUESTS; i++)
-        if (node->guests[i].state == RT_GUEST_JOINING && node->guests[i].slot == slot)
-            return true;
-    return false;
+    return *slot || (node->dial.stage != RT_DIAL_IDLE && node->slot == slot) ||
+           rt_guests_make(&node->guests, slot);
 }
 
 struct rt_link **rt_links_slot(struct rt_node *node, uint16_t peer, uint16_t label) {
@@ -66,9 +62,7 @@ void rt_links_forget(struct rt_node *node) {
 
 void rt_links_drop(struct rt_node *node) {
     rt_dial_cancel(&node->dial);
-    for (size_t i = 0; i < RT_NODE_GUESTS; i++)
-        if (node->guests[i].state == RT_GUEST_JOINING)
-            rt_guest_drop(&node->guests[i]);
+    rt_guests_drop_joining(&node->guests);
     for (size_t i = 0; i < node->place.links; i++) {
         struct rt_link **slot = node_links_slot_of(node, &node->place.link[i]);
         rt_link_close(*slot);
@@ -122,10 +116,10 @@ rt_status rt_links_join(struct rt_node *node, const struct rt_join *join, struct
         memcpy(node->dialled, join->name, sizeof node->dialled);
     else
         snprintf(node->dialled, sizeof node->dialled, "node %u", join->peer);
-    if (!slot || join->peer == 0)
+    if (!slot || (join->peer == 0 && !node->settings->join))
         return rt_fail(err, RT_BAD_INPUT, "%s was asked for an unknown link with %s", node->name,
                        node->dialled);
-    struct rt_dial_settings settings = {.address = join->address,
+    struct rt_dial_settings settings = {.address = join->peer ? join->address : node->settings->join,
                                         .hello = {.role = RT_ROLE_NODE,
                                                   .from = node->session.index,
                                                   .label = join->label,
@@ -135,6 +129,7 @@ rt_status rt_links_join(struct rt_node *node, const struct rt_join *join, struct
                                         .probe_bytes = join->probe_bytes,
                                         .until = rt_endpoint_now(node->endpoint) +
                                                  (wish < longest_dial ? wish : longest_dial)};
+    memcpy(settings.hello.token, node->session.token, sizeof settings.hello.token);
     memcpy(settings.hello.answer, node->settings->answer, sizeof settings.hello.answer);
     snprintf(settings.hello.version, sizeof settings.hello.version, "%s", RT_VERSION);
     node->slot = slot;

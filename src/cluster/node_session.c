@@ -17,12 +17,13 @@ void rt_session_serve(struct rt_node *node, struct rt_guest *master) {
 void rt_session_release(struct rt_node *node, struct rt_guest *master, const struct rt_error *why) {
     rt_link_count(master->talk.link, NULL);
     if (why && !master->talk.closed)
-        rt_guest_dismiss(node, master, why);
+        rt_guest_dismiss(&node->guests, master, why);
     else
         rt_guest_drop(master);
 }
 
-void rt_session_begin(struct rt_node *node, struct rt_guest *master, uint32_t run, uint32_t view) {
+void rt_session_begin(struct rt_node *node, struct rt_guest *master, uint32_t run,
+                      const struct rt_hello *hello) {
     node->serving = true;
     node->waits = false;
     node->worked = node->assigned = 0;
@@ -31,12 +32,13 @@ void rt_session_begin(struct rt_node *node, struct rt_guest *master, uint32_t ru
     node->session = (struct rt_session){.node = node,
                                         .endpoint = node->endpoint,
                                         .run = run,
-                                        .view = view,
+                                        .view = hello->view,
                                         .stop = node->stop,
                                         .user = node->role->user};
+    memcpy(node->session.token, hello->token, sizeof node->session.token);
     rt_session_serve(node, master);
     rt_memory_peak_reset();
-    rt_node_tell(node, RT_ABOUT_RUNS, "a run of %s begins", node->master_peer);
+    rt_tell(&node->teller, RT_ABOUT_RUNS, "a run of %s begins", node->master_peer);
 }
 
 void rt_session_end(struct rt_node *node, const struct rt_error *why) {
@@ -50,10 +52,10 @@ void rt_session_end(struct rt_node *node, const struct rt_error *why) {
     node->serving = node->waits = false;
     atomic_store(&node->work->works, false);
     if (why)
-        rt_node_tell(node, RT_ABOUT_RUNS, "the run of %s ended%s: %s", node->master_peer,
-                     master && !node->worked ? " before this node had to work" : "", why->text);
+        rt_tell(&node->teller, RT_ABOUT_RUNS, "the run of %s ended%s: %s", node->master_peer,
+                master && !node->worked ? " before this node had to work" : "", why->text);
     else
-        rt_node_tell(node, RT_ABOUT_RUNS, "the run of %s has ended", node->master_peer);
+        rt_tell(&node->teller, RT_ABOUT_RUNS, "the run of %s has ended", node->master_peer);
     if (master)
         rt_session_release(node, master, why);
     free(node->names);
@@ -182,7 +184,7 @@ void rt_session_message(struct rt_node *node) {
     }
     /* A refusal does not end the run: the master may ask for something else. */
     if (status != RT_OK) {
-        rt_node_tell(node, RT_ABOUT_RUNS, "the run of %s: %s", node->master_peer, err.text);
+        rt_tell(&node->teller, RT_ABOUT_RUNS, "the run of %s: %s", node->master_peer, err.text);
         rt_talk_refuse(talk, status, node->session.index, err.text);
     }
     rt_talk_next(talk);
@@ -217,7 +219,7 @@ static void session_check_dial(struct rt_node *node) {
         rt_dial_cancel(dial);
         rt_fail_prefix(&err, err.status, "cannot reach %s", node->dialled);
         node->lost = err;
-        rt_node_tell(node, RT_ABOUT_RUNS, "the run of %s: %s", node->master_peer, err.text);
+        rt_tell(&node->teller, RT_ABOUT_RUNS, "the run of %s: %s", node->master_peer, err.text);
         rt_talk_refuse(&node->master->talk, err.status, node->session.index, err.text);
     }
 }
@@ -235,6 +237,7 @@ static void session_work(struct rt_node *node) {
     else
         rt_session_leave(node, &err);
     rt_guest_recall(node);
+    rt_offer_again(node);
 }
 
 void rt_session_check(struct rt_node *node) {

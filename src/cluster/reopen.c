@@ -7,8 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Seconds in which a node that joins finds that its view is over, and connects again. */
+static const double joins_seconds = 3;
 /* Seconds after which it is looked again whether a process on this machine has ended. */
 static const double slice = 0.1;
+
+/* A node listens as long as it is there: a host which says that nothing does is asked again for so long, and
+ * no longer. One that is started anew comes back into the run all the same (return.c). */
+static const double refused_seconds = 0.1;
 
 enum call {
     CALL_DUE,  /* at its time */
@@ -18,7 +24,8 @@ enum call {
 
 struct reopen {
     struct rt_cluster *cluster;
-    double until; /* for answers */
+    double until;       /* for answers */
+    double joins_until; /* for those that have to connect to us */
     double link_timeout, timeout;
     struct called {
         enum call call;
@@ -36,9 +43,10 @@ static void reopen_give_up(struct reopen *reopen, size_t i, const struct rt_erro
 }
 
 static void reopen_call(struct reopen *reopen, size_t i) {
-    const double until = rt_endpoint_now(reopen->cluster->endpoint) + reopen->link_timeout;
+    const double now = rt_endpoint_now(reopen->cluster->endpoint);
+    const double until = fmin(now + reopen->link_timeout, reopen->until);
     struct rt_error err;
-    if (rt_cluster_greet(reopen->cluster, &reopen->cluster->members[i], fmin(until, reopen->until), &err) !=
+    if (rt_cluster_greet(reopen->cluster, &reopen->cluster->members[i], now + refused_seconds, until, &err) !=
         RT_OK)
         reopen_give_up(reopen, i, &err);
     else
@@ -74,11 +82,13 @@ static bool reopen_look(struct reopen *reopen, size_t i) {
     const double now = rt_endpoint_now(reopen->cluster->endpoint);
     char who[200];
     struct rt_error err;
-    if (called->call == CALL_DUE && now >= called->due)
+    const struct rt_member *member = &reopen->cluster->members[i];
+    if (called->call == CALL_DUE && now >= called->due && rt_cluster_can_call(reopen->cluster, member))
         reopen_call(reopen, i);
     if (called->call == CALL_MADE && (talk->ready || talk->dead))
         reopen_hear(reopen, i);
-    if (called->call != CALL_OVER && now >= reopen->until) {
+    const bool absent = called->call == CALL_DUE && member->joins && now >= reopen->joins_until;
+    if (called->call != CALL_OVER && (absent || now >= reopen->until)) {
         rt_fail(&err, RT_FAILED, "%s has not answered for %g s",
                 rt_cluster_call(&reopen->cluster->members[i], who), reopen->timeout);
         reopen_give_up(reopen, i, &err);
@@ -89,7 +99,7 @@ static bool reopen_look(struct reopen *reopen, size_t i) {
 /* A process that has ended does not answer: there is no need to wait for it. */
 static void reopen_check_locals(struct reopen *reopen) {
     struct rt_cluster *cluster = reopen->cluster;
-    const size_t first = cluster->count - cluster->local_count;
+    const size_t first = cluster->first_local;
     const double now = rt_endpoint_now(cluster->endpoint);
     char how[RT_HOW_ROOM];
     struct rt_error err;
@@ -111,7 +121,7 @@ static double reopen_deadline(const struct reopen *reopen) {
         until = fmin(until, reopen->looked + slice);
     for (size_t i = 0; i < cluster->count; i++)
         if (reopen->called[i].call == CALL_DUE)
-            until = fmin(until, reopen->called[i].due);
+            until = fmin(until, cluster->members[i].joins ? reopen->joins_until : reopen->called[i].due);
     return until;
 }
 
@@ -142,6 +152,9 @@ static void reopen_forget(struct reopen *reopen, const bool *lost) {
         if (lost && lost[i]) {
             rt_fail(&err, RT_FAILED, "%s is lost", rt_cluster_call(member, who));
             reopen_give_up(reopen, i, &err);
+        } else if (rt_cluster_is_free(member)) {
+            rt_fail(&err, RT_FAILED, "no node has joined");
+            reopen_give_up(reopen, i, &err);
         }
     }
     for (size_t i = 0; i < cluster->local_count; i++)
@@ -158,12 +171,14 @@ rt_status rt_cluster_reopen(struct rt_cluster *cluster, const struct rt_reopen_s
     const double now = rt_endpoint_now(cluster->endpoint);
     reopen.timeout = settings->timeout > 0 ? settings->timeout : cluster->timeout;
     reopen.until = now + reopen.timeout;
+    reopen.joins_until = now + fmin(joins_seconds, reopen.timeout);
     reopen.link_timeout = settings->link_timeout > 0 ? settings->link_timeout : reopen.timeout;
     cluster->view = settings->view;
-    cluster->fault = SIZE_MAX;
+    cluster->fault = cluster->fault_peer = SIZE_MAX;
+    cluster->calls = false;
     reopen_forget(&reopen, settings->lost);
     rt_status status = reopen_call_all(&reopen, err);
-    const size_t first = cluster->count - cluster->local_count;
+    const size_t first = cluster->first_local;
     for (size_t i = 0; i < cluster->local_count; i++)
         cluster->locals[i].given_up = cluster->members[first + i].gone;
     free(reopen.called);

@@ -53,7 +53,7 @@ void rt_talk_send(struct rt_talk *talk, const struct rt_message *message, size_t
 
 /* Sends a refusal, or the reason why a run ends. node: the one it is about. */
 void rt_talk_refuse(struct rt_talk *talk, rt_status status, uint16_t node, const char *sentence);
-/* Refuses a new caller, which may call again (RT_FLAG_AGAIN). */
+/* Refuses a new caller, which may call again; or ends a view of a run that goes on (RT_FLAG_AGAIN). */
 void rt_talk_put_off(struct rt_talk *talk, uint16_t node, const char *sentence);
 
 /* RT_OK when the message is of the type that was expected. Otherwise a sentence that begins with who: the

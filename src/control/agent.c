@@ -81,14 +81,19 @@ static rt_status agent_take_error(struct rt_agent *agent, struct rt_talk *talk, 
     const uint16_t from = talk == route->in ? route->from : route->to;
     struct rt_error_message error;
     RT_TRY(rt_error_decode(talk->body, talk->body_bytes, &error, err));
-    if (rt_route_is_ring(route))
-        rt_talk_refuse(talk == route->in ? route->out : route->in, (rt_status)error.status, error.node,
-                       error.text);
+    struct rt_talk *onward = talk == route->in ? route->out : route->in;
     agent->ended = true;
+    agent->view_over = talk->message.flags & RT_FLAG_AGAIN;
+    if (rt_route_is_ring(route) && agent->view_over)
+        rt_talk_put_off(onward, error.node, error.text);
+    else if (rt_route_is_ring(route))
+        rt_talk_refuse(onward, (rt_status)error.status, error.node, error.text);
     /* A node that ends is lost to the others as well, unless it says that the training has diverged. What the
      * master says of the end is a whole sentence. */
-    if (error.status != RT_DIVERGED && (error.node || from))
-        agent->lost = error.node ? error.node : from;
+    agent->orphaned = rt_route_is_ring(route) && error.status == RT_LOST && error.node > 0;
+    const uint16_t about = error.node || rt_route_is_ring(route) ? error.node : from;
+    if (error.status != RT_DIVERGED && !agent->view_over && about)
+        agent->lost = about;
     return rt_fail(err, error.status == RT_DIVERGED ? RT_DIVERGED : RT_FAILED, "%s", error.text);
 }
 
@@ -344,6 +349,19 @@ void rt_agent_fail(struct rt_agent *agent, rt_status status, uint16_t node, cons
 
 bool rt_agent_is_over(const struct rt_agent *agent) {
     return rt_route_is_closed(&agent->route) || agent->ended;
+}
+
+bool rt_agent_is_orphaned(const struct rt_agent *agent) {
+    const struct rt_route *route = &agent->route;
+    return agent->orphaned || (!rt_route_is_ring(route) && route->in->closed && !agent->ended);
+}
+
+bool rt_agent_has_ended(const struct rt_agent *agent) {
+    return agent->ended;
+}
+
+bool rt_agent_is_view_over(const struct rt_agent *agent) {
+    return agent->view_over;
 }
 
 uint16_t rt_agent_lost(const struct rt_agent *agent) {

@@ -84,6 +84,12 @@ bool rt_agent_is_over(const struct rt_agent *agent);
 /* After a failure of the part: the number of the node whose fault it is, which the sentence then leaves out;
  * UINT16_MAX: none known, or the master has said itself why the run ends. */
 uint16_t rt_agent_lost(const struct rt_agent *agent);
+/* After a failure: whether the master is gone without a word, or a node next to it in the ring says so. */
+bool rt_agent_is_orphaned(const struct rt_agent *agent);
+/* Whether the master, or a node on its behalf, has said why the run or the view ends. */
+bool rt_agent_has_ended(const struct rt_agent *agent);
+/* Whether the master has ended the view, and forms another one. */
+bool rt_agent_is_view_over(const struct rt_agent *agent);
 
 /* ---- agent_run.c ---- */
 

@@ -31,7 +31,9 @@ struct rt_agent {
     uint64_t loaded; /* the updates that it is of */
     bool stopped;    /* STOP came */
     bool goodbye;    /* and is to be answered */
-    bool ended;      /* another node, or the master, said why the run ends */
+    bool ended;      /* another node, or the master, said why the run ends, */
+    bool view_over;  /* or only the view */
+    bool orphaned;   /* a node next to the master has lost it */
     uint16_t lost;
     bool tell; /* we are to say so: */
     rt_status status;

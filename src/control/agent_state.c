@@ -8,30 +8,32 @@ static float *agent_state_tensor(const struct rt_agent *agent, size_t tensor) {
     return settings->state ? settings->state(settings->user, tensor) : NULL;
 }
 
-static size_t agent_state_floats(const void *self, size_t tensor) {
+static size_t agent_state_floats(const void *self, size_t tensor, size_t *first) {
     const struct rt_agent *agent = self;
+    *first = 0;
     return agent_state_tensor(agent, tensor) ? agent->settings.param_count : 0;
 }
 
 /* The master asks for the state as it is, and waits for that itself until all that it gave is learnt from. */
-static enum rt_state_presence agent_state_has(const void *self, uint64_t version) {
+static enum rt_state_presence agent_state_has(const void *self, const struct rt_state_range *range) {
     const struct rt_agent *agent = self;
-    if (version != RT_VERSION_NOW)
+    if (range->version != RT_VERSION_NOW || range->first + range->count > agent->settings.param_count)
         return RT_STATE_GONE;
     return agent->at_rest ? RT_STATE_HERE : RT_STATE_NOT_YET;
 }
 
-static bool agent_state_can_write(const void *self) {
+static bool agent_state_can_write(const void *self, const struct rt_state_range *range) {
     const struct rt_agent *agent = self;
+    (void)range;
     return agent->at_rest;
 }
 
-static void agent_state_read(const void *self, size_t tensor, size_t first, size_t count, float *into) {
-    memcpy(into, agent_state_tensor(self, tensor) + first, count * sizeof *into);
+static void agent_state_read(const void *self, const struct rt_state_range *range, float *into) {
+    memcpy(into, agent_state_tensor(self, range->tensor) + range->first, range->count * sizeof *into);
 }
 
-static void agent_state_write(void *self, size_t tensor, size_t first, size_t count, const float *from) {
-    memcpy(agent_state_tensor(self, tensor) + first, from, count * sizeof *from);
+static void agent_state_write(void *self, const struct rt_state_range *range, const float *from) {
+    memcpy(agent_state_tensor(self, range->tensor) + range->first, from, range->count * sizeof *from);
 }
 
 /* The owner is told by the thread that works, and the master has its answer then. */

@@ -5,6 +5,7 @@
 #ifndef RT_CONTROL_BATCH_H
 #define RT_CONTROL_BATCH_H
 
+#include "base/slices.h"
 #include "base/status.h"
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,7 +16,7 @@
  */
 struct rt_ticket {
     uint64_t batch;
-    size_t part, parts; /* rows part*R/parts .. (part+1)*R/parts of its R rows */
+    size_t part, parts; /* which of those who share it; what rows these are, the worker knows */
 };
 
 /* A worker's result for a ticket. */
@@ -40,6 +41,8 @@ struct rt_roles {
     size_t servers;         /* ranks 0 .. servers-1 serve; 0: every worker has the optimizer */
     size_t workers;         /* of them: */
     const uint16_t *worker; /* [workers] their ranks, rising */
+    /* [workers] where each has its own number of a batch's slices: which. NULL: equal parts. */
+    const struct rt_slice_run *runs;
 };
 /* The index of a rank among the workers; roles->workers: it is not a worker. */
 size_t rt_roles_place(const struct rt_roles *roles, uint16_t rank);

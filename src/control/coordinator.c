@@ -48,7 +48,7 @@ static rt_status coordinator_init(struct rt_coordinator *coordinator,
                                                     .first_row = settings->ring.in ? 1 : rank * rows};
         RT_TRY(coordinator_find_route(settings, rank, &connection->route, err));
     }
-    return rt_state_initiator_init(&coordinator->initiator, comm->run, comm->rank, settings->finite, err);
+    return rt_state_initiator_init(&coordinator->initiator, comm->run, comm->rank, 0, settings->finite, err);
 }
 
 rt_status rt_coordinator_create(const struct rt_coordinator_settings *settings,
@@ -100,7 +100,10 @@ static void connection_say(const struct rt_coordinator *coordinator, struct rt_w
     size_t bytes = 0;
     if (connection->tell) {
         connection->tell = false;
-        rt_route_refuse(&connection->route, coordinator->status, 0, coordinator->sentence);
+        if (coordinator->goes_on)
+            rt_route_end_view(&connection->route, coordinator->sentence);
+        else
+            rt_route_refuse(&connection->route, coordinator->status, 0, coordinator->sentence);
         return;
     }
     if (connection->begin) {
@@ -376,6 +379,11 @@ bool rt_coordinator_gone(const struct rt_coordinator *coordinator) {
 
 bool rt_coordinator_has_left(const struct rt_coordinator *coordinator, uint16_t rank) {
     return coordinator->connections[rank].goodbye;
+}
+
+void rt_coordinator_end_view(struct rt_coordinator *coordinator, const char *sentence) {
+    coordinator->goes_on = true;
+    rt_coordinator_fail(coordinator, RT_FAILED, sentence);
 }
 
 void rt_coordinator_fail(struct rt_coordinator *coordinator, rt_status status, const char *sentence) {

@@ -116,5 +116,7 @@ bool rt_coordinator_gone(
 bool rt_coordinator_has_left(const struct rt_coordinator *coordinator, uint16_t rank); /* said goodbye */
 /* Ends the run with an error, which is sent to all nodes; they close their links. For rt_engine_linger. */
 void rt_coordinator_fail(struct rt_coordinator *coordinator, rt_status status, const char *sentence);
+/* The same where the run goes on: the master ends the view, and forms another one. */
+void rt_coordinator_end_view(struct rt_coordinator *coordinator, const char *sentence);
 
 #endif

@@ -52,7 +52,8 @@ struct rt_coordinator {
     bool expects_rest;
     uint64_t debts;
     uint16_t lost;
-    rt_status status; /* why the run ends */
+    rt_status status; /* why the run ends, */
+    bool goes_on;     /* or only the view */
     char sentence[RT_MAX_TEXT + 1];
 };
 

@@ -176,7 +176,7 @@ rt_status rt_engine_create(const struct rt_engine_settings *settings, struct rt_
     status = rt_alloc(settings->comm->count, sizeof *made->peers, "the peers", &made->peers, err);
     for (size_t i = 0; status == RT_OK && i < settings->comm->count; i++)
         made->peers[i].heard = rt_engine_now(made);
-    made->threaded = settings->threaded && made->endpoint;
+    made->threaded = settings->threaded && made->endpoint && !made->endpoint->transport->one_thread;
     if (status == RT_OK && made->threaded)
         status = rt_engine_start_thread(made, err);
     if (status != RT_OK) {

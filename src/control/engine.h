@@ -49,7 +49,7 @@ struct rt_engine_settings {
     const struct rt_communicator *comm;
     struct rt_engine_part parts[RT_ENGINE_PARTS];
     size_t part_count;
-    bool threaded;
+    bool threaded; /* where the transport allows it */
     /* Gets the events that belong to no part; may be NULL. */
     void (*stray)(void *user, const struct rt_event *event);
     void *user;

@@ -24,6 +24,13 @@ void rt_route_refuse(const struct rt_route *route, rt_status status, uint16_t no
         route_refuse(route->in, status, node, sentence);
 }
 
+void rt_route_end_view(const struct rt_route *route, const char *sentence) {
+    struct rt_talk *const talks[] = {route->out, route->in};
+    for (size_t i = 0; i < (rt_route_is_ring(route) ? 2 : 1); i++)
+        if (talks[i]->link && !talks[i]->closed)
+            rt_talk_put_off(talks[i], 0, sentence);
+}
+
 rt_status rt_route_blame(const struct rt_route *route, const struct rt_talk *talk, uint16_t *lost,
                          struct rt_error *err) {
     *lost = talk == route->in ? route->from : route->to;

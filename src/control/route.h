@@ -27,6 +27,8 @@ bool rt_route_event(const struct rt_route *route, const struct rt_event *event);
 bool rt_route_is_closed(const struct rt_route *route);
 /* Sends the reason why the run ends, in both directions. node: the one it is about. */
 void rt_route_refuse(const struct rt_route *route, rt_status status, uint16_t node, const char *sentence);
+/* The same when the run goes on: the master ends the view, and forms another one. */
+void rt_route_end_view(const struct rt_route *route, const char *sentence);
 /* Attributes a failure to the node at the other end of a talk; *lost: its number; err: the reason without its
  * name. Returns RT_FAILED. */
 rt_status rt_route_blame(const struct rt_route *route, const struct rt_talk *talk, uint16_t *lost,

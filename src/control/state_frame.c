@@ -4,10 +4,11 @@
 #include <math.h>
 
 rt_status rt_state_frames_init(struct rt_state_frame in[RT_STATE_WINDOW],
-                               struct rt_state_frame out[RT_STATE_WINDOW], float **memory,
+                               struct rt_state_frame out[RT_STATE_WINDOW], unsigned channel, float **memory,
                                struct rt_error *err) {
     RT_TRY(rt_floats_reserve(2 * RT_STATE_WINDOW * (size_t)RT_STATE_PIECE, "state in transfer", memory, err));
     for (size_t i = 0; i < RT_STATE_WINDOW; i++) {
+        in[i].channel = out[i].channel = channel ? channel : RT_CHANNEL_BULK;
         in[i].floats = *memory + i * RT_STATE_PIECE;
         out[i].floats = *memory + (RT_STATE_WINDOW + i) * RT_STATE_PIECE;
     }
@@ -16,13 +17,13 @@ rt_status rt_state_frames_init(struct rt_state_frame in[RT_STATE_WINDOW],
 
 void rt_state_frame_post(struct rt_state_frame *frame, struct rt_link *link) {
     frame->receive = (struct rt_receive){
-        .channel = RT_CHANNEL_BULK, .body = frame->floats, .body_room = RT_STATE_PIECE * sizeof(float)};
+        .channel = frame->channel, .body = frame->floats, .body_room = RT_STATE_PIECE * sizeof(float)};
     rt_link_receive(link, &frame->receive);
 }
 
 void rt_state_frame_send(struct rt_state_frame *frame, struct rt_link *link, const struct rt_message *message,
                          size_t count) {
-    frame->send = (struct rt_send){.channel = RT_CHANNEL_BULK,
+    frame->send = (struct rt_send){.channel = frame->channel,
                                    .head_bytes = RT_MESSAGE_HEAD,
                                    .body = {{frame->floats, count * sizeof(float)}}};
     rt_message_encode(message, frame->send.head);

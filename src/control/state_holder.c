@@ -16,7 +16,7 @@ static void state_holder_post(struct rt_state_holder *holder) {
 rt_status rt_state_holder_init(struct rt_state_holder *holder,
                                const struct rt_state_holder_settings *settings, struct rt_error *err) {
     *holder = (struct rt_state_holder){.settings = *settings};
-    RT_TRY(rt_state_frames_init(holder->in, holder->out, &holder->memory, err));
+    RT_TRY(rt_state_frames_init(holder->in, holder->out, settings->channel, &holder->memory, err));
     state_holder_post(holder);
     return RT_OK;
 }
@@ -32,20 +32,35 @@ static bool state_holder_is_for_us(const struct rt_state_holder *holder, const s
     return frame->message.type == RT_MESSAGE_EXAMPLES || frame->message.target == holder->settings.rank;
 }
 
-/* Of a FETCH or PART: that the floats it speaks of are here. */
+static struct rt_state_range state_holder_range(const struct rt_message *message, size_t count) {
+    return (struct rt_state_range){.version = message->state_version,
+                                   .tensor = message->tensor_index,
+                                   .first = (size_t)message->first,
+                                   .count = count};
+}
+
+/* Of a FETCH or PART: that the floats it speaks of are here, or may be written here. */
 static rt_status state_holder_check_range(const struct rt_state_holder *holder,
                                           const struct rt_message *message, uint64_t count,
                                           struct rt_error *err) {
     const struct rt_state_store *store = &holder->settings.store;
     const char *name = rt_message_name(message->type);
+    size_t begin = 0;
     if (message->tensor_index >= store->tensors)
         return rt_fail(err, RT_BAD_INPUT, "a %s message names state tensor %u; there are %zu", name,
                        message->tensor_index, store->tensors);
-    const size_t total = store->floats(store->self, message->tensor_index);
-    if (count == 0 || message->first > total || count > total - message->first)
-        return rt_fail(err, RT_BAD_INPUT, "a %s message names %llu floats from %llu on; the node has %zu",
-                       name, (unsigned long long)count, (unsigned long long)message->first, total);
-    return RT_OK;
+    const size_t total = store->floats(store->self, message->tensor_index, &begin);
+    if (count > 0 && message->first >= begin && message->first - begin <= total &&
+        count <= total - (message->first - begin))
+        return RT_OK;
+    /* It may keep those of others as well. */
+    const struct rt_state_range range = state_holder_range(message, (size_t)count);
+    if (count > 0 && message->first <= SIZE_MAX - count && message->type == RT_MESSAGE_FETCH &&
+        store->has(store->self, &range) == RT_STATE_HERE)
+        return RT_OK;
+    return rt_fail(err, RT_BAD_INPUT, "a %s message names %llu floats from %llu on; the node has %zu%s", name,
+                   (unsigned long long)count, (unsigned long long)message->first, total,
+                   begin ? " others" : "");
 }
 
 static rt_status state_holder_check(const struct rt_state_holder *holder, const struct rt_state_frame *frame,
@@ -111,7 +126,8 @@ static bool state_holder_give(struct rt_state_holder *holder, const struct rt_me
         .first = asked->first + holder->given,
         .tensors = 1,
         .tensor = {{.dtype = RT_DTYPE_F32, .rank = 1, .dims = {(uint32_t)count}}}};
-    store->read(store->self, asked->tensor_index, (size_t)part.first, count, out->floats);
+    const struct rt_state_range range = state_holder_range(&part, count);
+    store->read(store->self, &range, out->floats);
     rt_state_frame_send(out, holder->settings.out, &part, count);
     holder->given = count < left ? holder->given + count : 0;
     return count == left;
@@ -139,9 +155,15 @@ static bool state_holder_can_take(const struct rt_state_holder *holder, const st
     const struct rt_state_store *store = &holder->settings.store;
     if (!state_holder_is_for_us(holder, frame) || frame->message.type == RT_MESSAGE_EXAMPLES)
         return true;
-    if (frame->message.type == RT_MESSAGE_FETCH) /* one that is gone is refused when its turn comes */
-        return store->has(store->self, frame->message.state_version) != RT_STATE_NOT_YET;
-    return store->can_write(store->self);
+    const struct rt_message *message = &frame->message;
+    if (message->type == RT_MESSAGE_FETCH) { /* one that is gone is refused when its turn comes */
+        const struct rt_state_range range = state_holder_range(message, message->floats);
+        return store->has(store->self, &range) != RT_STATE_NOT_YET;
+    }
+    struct rt_state_range range = state_holder_range(message, rt_state_frame_floats(frame));
+    if (message->type == RT_MESSAGE_LOAD)
+        range = (struct rt_state_range){.version = message->update};
+    return store->can_write(store->self, &range);
 }
 
 bool rt_state_holder_is_waiting(const struct rt_state_holder *holder) {
@@ -163,6 +185,7 @@ static bool state_holder_take(struct rt_state_holder *holder, struct rt_state_fr
     const struct rt_state_store *store = &settings->store;
     const struct rt_message *message = &frame->message;
     struct rt_state_frame *out = rt_state_frame_free(holder->out);
+    struct rt_state_range range;
     *done = true;
     if (!state_holder_can_take(holder, frame))
         return false;
@@ -176,12 +199,13 @@ static bool state_holder_take(struct rt_state_holder *holder, struct rt_state_fr
                                      rt_state_frame_floats(frame), err);
         return true;
     case RT_MESSAGE_PART:
-        store->write(store->self, message->tensor_index, (size_t)message->first, rt_state_frame_floats(frame),
-                     frame->floats);
+        range = state_holder_range(message, rt_state_frame_floats(frame));
+        store->write(store->self, &range, frame->floats);
         holder->written += rt_state_frame_floats(frame);
         return true;
     case RT_MESSAGE_FETCH:
-        if (store->has(store->self, message->state_version) == RT_STATE_GONE) {
+        range = state_holder_range(message, message->floats);
+        if (store->has(store->self, &range) == RT_STATE_GONE) {
             *status =
                 rt_fail(err, RT_BAD_INPUT, "a fetch message asks for the state of update %llu, which is gone",
                         (unsigned long long)message->state_version);

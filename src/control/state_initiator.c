@@ -7,9 +7,9 @@
 enum { STATE_FETCH_FLOATS = 1 << 30 };
 
 rt_status rt_state_initiator_init(struct rt_state_initiator *initiator, uint32_t run, uint16_t rank,
-                                  bool finite, struct rt_error *err) {
-    *initiator = (struct rt_state_initiator){.run = run, .rank = rank, .finite = finite};
-    return rt_state_frames_init(initiator->in, initiator->out, &initiator->memory, err);
+                                  unsigned channel, bool finite, struct rt_error *err) {
+    *initiator = (struct rt_state_initiator){.channel = channel, .run = run, .rank = rank, .finite = finite};
+    return rt_state_frames_init(initiator->in, initiator->out, channel, &initiator->memory, err);
 }
 
 void rt_state_initiator_deinit(struct rt_state_initiator *initiator) {

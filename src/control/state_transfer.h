@@ -11,10 +11,11 @@
  *
  * - The holder has a store, and does what the orders say, in the order in which they come.
  *
- * On RT_CHANNEL_BULK, where activations and gradients go first. FETCH asks for a range of a version; it comes
- * back as PARTs of at most RT_STATE_PIECE floats, in order, when the holder has that version, and not before.
- * To store a range PARTs are sent. LOAD goes behind the last, says which version that is and how many floats
- * were stored for it, and is sent back when the holder has taken note.
+ * On RT_CHANNEL_BULK, where activations and gradients go first, or a channel that the two sides agree on.
+ * FETCH asks for a range of a version; it comes back as PARTs of at most RT_STATE_PIECE floats, in order,
+ * when the holder has that version, and not before. To store a range PARTs are sent. LOAD goes behind the
+ * last, says which version that is and how many floats were stored for it, and is sent back when the holder
+ * has taken note.
  *
  * Every message names the node it is for. Over a direct link that is the node at the other end. Round a ring
  * they go clockwise, hop by hop: a holder passes on what is for others, from the buffer it came into, so the
@@ -33,6 +34,7 @@ enum { RT_STATE_PIECE = 1 << 16, RT_STATE_WINDOW = 2 };
 
 /* A message with room for a piece. */
 struct rt_state_frame {
+    unsigned channel;
     float *floats; /* [RT_STATE_PIECE] */
     struct rt_message message;
     struct rt_receive receive;
@@ -48,18 +50,25 @@ enum rt_state_presence {
     RT_STATE_GONE,    /* only a newer one is here: asking for it is an error */
 };
 
+/* Floats of a state tensor, at a version. */
+struct rt_state_range {
+    uint64_t version;
+    size_t tensor, first, count;
+};
+
 /* What a node holds of the model's state. */
 struct rt_state_store {
     void *self;
     size_t tensors;
-    size_t (*floats)(const void *self, size_t tensor); /* of each that are here */
-    /* Whether a version is here to be read, or the state may be written, now; asked again when something may
+    /* The floats of a tensor that may be written here: *first, and how many. */
+    size_t (*floats)(const void *self, size_t tensor, size_t *first);
+    /* Whether a range of a version is here to be read, or may be written, now; asked again when something may
      * have changed. RT_VERSION_NOW: the state as it is, where there is one version at a time. */
-    enum rt_state_presence (*has)(const void *self,
-                                  uint64_t version); /* NULL: never, so that asking is an error */
-    bool (*can_write)(const void *self);
-    void (*read)(const void *self, size_t tensor, size_t first, size_t count, float *into);
-    void (*write)(void *self, size_t tensor, size_t first, size_t count, const float *from);
+    enum rt_state_presence (*has)(const void *self, const struct rt_state_range *range); /* NULL: never, so
+                                                                              that asking is an error */
+    bool (*can_write)(const void *self, const struct rt_state_range *range);
+    void (*read)(const void *self, const struct rt_state_range *range, float *into);
+    void (*write)(void *self, const struct rt_state_range *range, const float *from);
     /* What was written is the state after so many updates. false: the owner needs time to take note, and is
      * told again. */
     bool (*loaded)(void *self, uint64_t update);
@@ -69,8 +78,9 @@ struct rt_state_holder_settings {
     struct rt_state_store store;
     struct rt_link *in, *out; /* borrowed; the same: a direct link */
     uint32_t run;
-    uint16_t rank; /* messages for this node name it */
-    bool finite;   /* non-finite floats are refused, also in frames that are passed on */
+    uint16_t rank;    /* messages for this node name it */
+    unsigned channel; /* 0: RT_CHANNEL_BULK */
+    bool finite;      /* non-finite floats are refused, also in frames that are passed on */
     /* Takes EXAMPLES, which come on the same channel, in order; NULL: they are refused. Never waits. */
     rt_status (*examples)(void *user, uint64_t batch, uint64_t first, const float *floats, size_t count,
                           struct rt_error *err);
@@ -120,6 +130,7 @@ struct rt_state_order {
 };
 
 struct rt_state_initiator {
+    unsigned channel;
     uint32_t run;
     uint16_t rank; /* our own */
     bool finite;
@@ -135,9 +146,9 @@ struct rt_state_initiator {
     struct rt_error error;
 };
 
-/* finite: a float that is not finite is refused. */
+/* channel 0: RT_CHANNEL_BULK. finite: a float that is not finite is refused. */
 rt_status rt_state_initiator_init(struct rt_state_initiator *initiator, uint32_t run, uint16_t rank,
-                                  bool finite, struct rt_error *err);
+                                  unsigned channel, bool finite, struct rt_error *err);
 void rt_state_initiator_deinit(struct rt_state_initiator *initiator); /* when the links are closed */
 /* While it is not busy. The order is begun by the next go_on; begin does both. */
 void rt_state_initiator_order(struct rt_state_initiator *initiator, const struct rt_state_order *order);
@@ -155,7 +166,7 @@ rt_status rt_state_initiator_result(const struct rt_state_initiator *initiator, 
 
 /* Memory for the frames of one side. */
 rt_status rt_state_frames_init(struct rt_state_frame in[RT_STATE_WINDOW],
-                               struct rt_state_frame out[RT_STATE_WINDOW], float **memory,
+                               struct rt_state_frame out[RT_STATE_WINDOW], unsigned channel, float **memory,
                                struct rt_error *err);
 void rt_state_frame_post(struct rt_state_frame *frame, struct rt_link *link);
 /* Sends the first count floats of the frame; the frame is in use until its send completes. */

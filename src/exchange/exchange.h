@@ -103,6 +103,10 @@ struct rt_replica {
     /* [span_count] where the gradients of spans do not lie in one block; NULL: at gradient + first. Only an
      * exchange that gives sums back reads it. */
     float *const *gradients;
+    /* Where a worker has several pieces of the batch's tree of slices (base/slices.h): `gradient` is the sum
+     * of the first, these are the others', [more_pieces] blocks as large. */
+    float *const *pieces;
+    size_t more_pieces;
     bool rising; /* spans become ready from the first up; otherwise from the last down */
     /* The gradient of the ticket's examples: the sum over them divided by the rows of the whole batch, so
      * that the sum over the parts is the batch's mean (with reduce=sum: divided by its own rows). Waits for

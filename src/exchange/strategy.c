@@ -45,6 +45,12 @@ bool rt_exchange_is_replicated(const struct rt_exchange_strategy *strategy) {
     return strategy->servers == RT_SERVERS_NONE;
 }
 
+bool rt_exchange_takes_slices(const struct rt_exchange_strategy *strategy,
+                              const struct rt_exchange_options *options) {
+    return strategy->slices && !rt_exchange_rules(strategy, options) && options->reduce == RT_MEAN &&
+           options->exchange != RT_EXCHANGE_SCATTER;
+}
+
 bool rt_exchange_is_rising(const struct rt_exchange_strategy *strategy,
                            const struct rt_exchange_options *options) {
     return !rt_exchange_rules(strategy, options) && options->wfbp && options->order == RT_ORDER_UP;
@@ -87,6 +93,21 @@ void rt_exchange_suit(const struct rt_exchange_strategy *strategy, struct rt_exc
                       const struct rt_optim *optim) {
     if (options->damp < 0)
         options->damp = rt_exchange_is_asynchronous(strategy, options) ? rt_optim_damp(optim) : 0;
+}
+
+void rt_exchange_shrink(const struct rt_exchange_strategy *strategy, struct rt_exchange_options *options,
+                        size_t nodes) {
+    const struct rt_exchange_strategy *inner = rt_exchange_inner(strategy, options);
+    const int64_t members = (int64_t)(strategy->inner ? rt_exchange_rings(options, nodes) : nodes);
+    if (members == 1)
+        options->dedicated = false;
+    const int64_t workers = members - (options->dedicated ? 1 : 0);
+    if (inner->servers == RT_SERVERS_SOME && options->servers > workers)
+        options->servers = workers;
+    if (options->dedicated && options->servers == members)
+        options->servers = members - 1;
+    if (options->backups >= workers)
+        options->backups = workers - 1;
 }
 
 /* Among so many nodes or rings; noun: what one of them is called. */
@@ -221,7 +242,7 @@ static bool strategy_exchanges_between(const struct rt_exchange_strategy *strate
         strategy->collective(options, roles, a, &span, span.count, &cost, &collective, NULL) != RT_OK;
     for (size_t i = 0; i < collective.count && !found; i++) {
         const struct rt_collective_op *op = &collective.list[i];
-        found = op->kind != RT_OP_MERGE && op->kind != RT_OP_APPLY && op->peer == b;
+        found = rt_op_has_peer(op) && op->peer == b;
     }
     rt_collective_deinit(&collective);
     return found;

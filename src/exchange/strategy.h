@@ -28,6 +28,7 @@ enum { RT_NORM_MAX, RT_NORM_TWO };
 enum { RT_BASE_SYNC, RT_BASE_ASYNC, RT_BASE_SSP };
 enum { RT_EXCHANGE_NAIVE, RT_EXCHANGE_BINOMIAL, RT_EXCHANGE_SCATTER };
 enum { RT_ALIGN_NONE, RT_ALIGN_LAYER };
+enum { RT_SHARES_AUTO, RT_SHARES_EQUAL };
 
 /* All options that a strategy may offer; each lists its own, with its defaults. The others are zero. */
 struct rt_exchange_options {
@@ -38,6 +39,7 @@ struct rt_exchange_options {
     int exchange;    /* of ps-sync: RT_EXCHANGE_NAIVE, ... */
     int64_t servers; /* k; -1: up to 4, as many as there can be */
     int align;       /* RT_ALIGN_LAYER: a span belongs to one server */
+    int shares;      /* of a batch's slices: RT_SHARES_AUTO, by speed; RT_SHARES_EQUAL */
     bool dedicated;  /* a server's device has no worker */
     int64_t degree;  /* of a d-ary tree */
     int64_t depth;   /* levels of groups and server; -1: 2 */
@@ -101,6 +103,9 @@ struct rt_exchange_strategy {
      * computed before a parameter changes. False for strategies with several servers, even if there is only
      * one. */
     bool can_clip;
+    /* Its collective adds the slices of train.shards in their tree, whatever number of them each worker has.
+     */
+    bool slices;
     /* Which links are used is known only during the run: every worker has one with every other. */
     bool mesh;
 
@@ -156,6 +161,11 @@ rt_status rt_exchange_check(const struct rt_exchange_strategy *strategy,
                             const struct rt_exchange_options *options, size_t nodes, size_t params,
                             struct rt_error *err);
 
+/* Where devices were lost: a number of servers or of spare workers that so few nodes cannot have becomes the
+ * largest that they can. */
+void rt_exchange_shrink(const struct rt_exchange_strategy *strategy, struct rt_exchange_options *options,
+                        size_t nodes);
+
 /* Whether rings can exchange by the strategy: refuses one that has no_rings. */
 rt_status rt_exchange_check_rings(const struct rt_exchange_strategy *strategy, struct rt_error *err);
 
@@ -168,6 +178,15 @@ bool rt_exchange_is_asynchronous(const struct rt_exchange_strategy *strategy,
                                  const struct rt_exchange_options *options);
 /* Whether every worker has the optimizer and its whole state. */
 bool rt_exchange_is_replicated(const struct rt_exchange_strategy *strategy);
+
+/* Whether workers may have any number of a batch's slices each, and the sum still has one device's bits. */
+bool rt_exchange_takes_slices(const struct rt_exchange_strategy *strategy,
+                              const struct rt_exchange_options *options);
+/* The part of a batch of so many shards that a rank computes: by the roles' runs, or an equal one among those
+ * who share it. No slices: it is not a worker. */
+struct rt_slice_part rt_exchange_part(const struct rt_exchange_strategy *strategy,
+                                      const struct rt_exchange_options *options, const struct rt_roles *roles,
+                                      size_t shards, uint16_t rank);
 
 /* Whether workers make the gradients of their spans, and exchange them, from the first up. */
 bool rt_exchange_is_rising(const struct rt_exchange_strategy *strategy,

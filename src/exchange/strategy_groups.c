@@ -28,6 +28,17 @@ struct rt_team rt_exchange_team(const struct rt_exchange_strategy *strategy,
         place);
 }
 
+struct rt_slice_part rt_exchange_part(const struct rt_exchange_strategy *strategy,
+                                      const struct rt_exchange_options *options, const struct rt_roles *roles,
+                                      size_t shards, uint16_t rank) {
+    const struct rt_team team = rt_exchange_team(strategy, options, roles, rank);
+    if (team.place == team.count)
+        return (struct rt_slice_part){.all = 1};
+    if (roles->runs)
+        return (struct rt_slice_part){(uint32_t)shards, roles->runs[team.place]};
+    return rt_slices_equal_part(shards, team.count, team.place);
+}
+
 struct rt_roles rt_exchange_clients(const struct rt_exchange_strategy *strategy,
                                     const struct rt_exchange_options *options, const struct rt_roles *roles,
                                     uint16_t *proxy) {

@@ -11,6 +11,7 @@ const char *const rt_exchange_orders[] = {"down", "up", NULL};
 const char *const rt_exchange_mean_sum[] = {"mean", "sum", NULL};
 const char *const rt_exchange_prios[] = {"arrival", "stale", NULL};
 const char *const rt_exchange_bases[] = {"sync", "async", "ssp", NULL};
+const char *const rt_exchange_shares[] = {"auto", "equal", NULL};
 const char *const rt_exchange_steps[] = {"push", "clock", NULL};
 
 rt_status rt_exchange_check_base(const struct rt_exchange_options *given, struct rt_error *err) {
@@ -27,6 +28,7 @@ rt_status rt_exchange_check_base(const struct rt_exchange_options *given, struct
         {"dc", given->compensate > 0, !sync, "async or base=ssp"},
         {"order", given->order != RT_ORDER_UP, sync, "sync"},
         {"reduce", given->reduce != RT_MEAN, sync, "sync"},
+        {"shares", given->shares != RT_SHARES_AUTO, sync, "sync"},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].set && !all[i].read)

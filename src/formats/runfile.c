@@ -205,8 +205,20 @@ void rt_spec_destroy(struct rt_spec *spec) {
     free(spec);
 }
 
-size_t rt_spec_devices(const struct rt_spec *spec) {
+size_t rt_spec_addresses(const struct rt_spec *spec) {
     const struct rt_tree *node = spec->cluster.node;
-    const size_t running = !node ? 0 : node->kind == RT_TREE_LIST ? node->count : 1;
-    return (size_t)spec->cluster.nodes + running;
+    return !node ? 0 : node->kind == RT_TREE_LIST ? node->count : 1;
+}
+
+size_t rt_spec_wait_nodes(const struct rt_spec *spec) {
+    const struct rt_spec_cluster *cluster = &spec->cluster;
+    if (!cluster->listen)
+        return 0;
+    if (cluster->wait_nodes >= 0)
+        return (size_t)cluster->wait_nodes;
+    return cluster->nodes == 1 && rt_spec_addresses(spec) == 0; /* a run of several devices needs another */
+}
+
+size_t rt_spec_devices(const struct rt_spec *spec) {
+    return (size_t)spec->cluster.nodes + rt_spec_addresses(spec) + rt_spec_wait_nodes(spec);
 }

@@ -53,10 +53,15 @@ struct rt_spec_train {
     double report_seconds;     /* journal and progress interval; 1 */
 };
 
+/* Where the replicas of the model's state are that a run survives the loss of a device with. */
+enum rt_replica_place { RT_REPLICA_AUTO, RT_REPLICA_MEMORY, RT_REPLICA_DISK, RT_REPLICA_OFF };
+
 struct rt_spec_cluster {
     const struct rt_tree *strategy; /* NULL: ring where there are several devices, else sgd */
     int64_t nodes;                  /* 1: processes on this machine, the master among them */
     const struct rt_tree *node;     /* addresses of nodes that are running already, a list; or NULL */
+    const char *listen;             /* where nodes may join; NULL: the master accepts no connections */
+    int64_t wait_nodes;             /* of those, that are waited for; -1: see rt_spec_wait_nodes */
     const char *key;                /* file with the cluster key; NULL: none */
     const char *certificate, *private_key, *authority;
     int64_t master_tail;            /* layers at the end of the network that the master holds as well */
@@ -66,8 +71,12 @@ struct rt_spec_cluster {
     int64_t memory;                 /* MiB that each local process may use; 0: no limit */
     const struct rt_tree *slowdown; /* of each local process, the master first: emulated devices; or NULL */
     const struct rt_tree *bandwidth, *latency; /* of an emulated network; or NULL */
-    double timeout;                            /* seconds */
+    double silence, timeout;                   /* seconds */
+    double wait_master, wait_device;           /* seconds */
     bool recover;
+    bool rebalance;        /* layers change hands when devices have become slower or faster */
+    int replica;           /* enum rt_replica_place */
+    int64_t replica_every; /* updates; -1: auto */
 };
 
 struct rt_spec {
@@ -105,6 +114,10 @@ rt_status rt_spec_data_read(const struct rt_tree *tree, struct rt_spec_data *dat
 
 /* How many devices there are: local processes and nodes that are running. */
 size_t rt_spec_devices(const struct rt_spec *spec);
+/* Nodes of cluster.node. */
+size_t rt_spec_addresses(const struct rt_spec *spec);
+/* Nodes that must have joined before the run begins; 0 without cluster.listen. */
+size_t rt_spec_wait_nodes(const struct rt_spec *spec);
 
 /* The full name of a key, as "train.epochs"; false: no section has it. */
 bool rt_spec_find_key(const char *name, char path[64]);

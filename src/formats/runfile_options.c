@@ -97,6 +97,7 @@ static const struct rt_option train_options[] = {
 };
 #undef AT
 
+static const char *const replica_choices[] = {"auto", "memory", "disk", "off", NULL};
 static const char *const plan_choices[] = {"auto", "even", NULL};
 #define AT(field) offsetof(struct rt_spec_cluster, field)
 static const struct rt_option cluster_options[] = {
@@ -107,6 +108,11 @@ static const struct rt_option cluster_options[] = {
      .help = "processes on this machine that share the work, the master among them; --node alone: 1"},
     {"node", RT_OPTION_TREE, AT(node),
      .help = "nodes that are running elsewhere, as a list of HOST:PORT; HOST alone: port 7117"},
+    {"listen", RT_OPTION_TEXT, AT(listen),
+     .help =
+         "HOST:PORT at which nodes may join, before the run and while it is going (`ringtmp node --join`)"},
+    {"wait_nodes", RT_OPTION_INT, AT(wait_nodes), "auto", 0, 16, .auto_word = "auto",
+     .help = "nodes that must have joined before the run begins; auto: 1 where there is no other device"},
     {"key", RT_OPTION_TEXT, AT(key), .help = "file with the cluster key, see `ringtmp keygen --help`"},
     {"certificate", RT_OPTION_TEXT, AT(certificate),
      .help = "instead of a key: this device's certificate (PEM), with private_key and authority"},
@@ -127,12 +133,28 @@ static const struct rt_option cluster_options[] = {
      .help = "emulate a slower network between local processes: bits per second of each, as 100M"},
     {"latency", RT_OPTION_TREE, AT(latency),
      .help = "emulate a slower network: the time that a message takes one way, as 1ms"},
+    {"silence", RT_OPTION_REAL, AT(silence), "5", 1, 5,
+     .help = "seconds without a heartbeat after which a node counts as lost, at most; less, down to 1, "
+             "where the network is quick and the run can go on"},
     {"timeout", RT_OPTION_REAL, AT(timeout), "60", 0.1, 86400, .alias = "patience",
      .help =
          "seconds without a sign of progress after which a node counts as lost; ten times that if it runs"},
+    {"wait_master", RT_OPTION_REAL, AT(wait_master), "60", 0, 86400,
+     .help = "seconds for which nodes that have lost the master wait for it to be started again with "
+             "--resume; no other run gets them meanwhile"},
+    {"wait_device", RT_OPTION_REAL, AT(wait_device), "60", 0, 86400,
+     .help =
+         "seconds for which a ring that has lost a device, and does not fit on the others, waits for one to "
+         "come back"},
     {"recover", RT_OPTION_BOOL, AT(recover), "true",
-     .help = "when a device of a ring is lost, go on with the others from the last checkpoint; false: end "
-             "the run"},
+     .help = "when a device is lost, go on with the others; false: end the run"},
+    {"rebalance", RT_OPTION_BOOL, AT(rebalance), "true",
+     .help = "a ring moves layers while it runs when a device has become slower or faster"},
+    {"replica", RT_OPTION_CHOICE, AT(replica), "auto", .choices = replica_choices,
+     .help = "where a neighbour keeps a copy of each device's state: auto: in memory, on disk where "
+             "memory is short; off: checkpoints only"},
+    {"replica_every", RT_OPTION_INT, AT(replica_every), "auto", 1, OPEN, .auto_word = "auto",
+     .help = "updates between two such copies; auto: as often as costs at most 2 % of the speed"},
 };
 #undef AT
 

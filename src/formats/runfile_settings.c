@@ -7,8 +7,8 @@
 
 /* The option with which it was given, for messages; *setting advances to the key. */
 static const char *settings_origin(const char **setting) {
-    static const char *const places[] = {"rt_run_set", "--set",      "--nodes", "--node",
-                                         "--key",      "--strategy", "--seed",  "--math"};
+    static const char *const places[] = {"rt_run_set",   "--set", "--nodes",    "--node", "--listen",
+                                         "--wait-nodes", "--key", "--strategy", "--seed", "--math"};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         const size_t length = strlen(places[i]);
         if (strncmp(*setting, places[i], length) == 0 && (*setting)[length] == ' ') {

@@ -12,6 +12,11 @@
 static const char *const learners[] = {
     [RT_JOB_RING] = "ring", [RT_JOB_EXCHANGE] = "exchange", [RT_JOB_HYBRID] = "hybrid", NULL};
 static const char *const modes[] = {[RT_RING_EXACT] = "ring", [RT_RING_FLOW] = "ring-flow", NULL};
+static const char *const replica_places[] = {[RT_REPLICA_AUTO] = "auto",
+                                             [RT_REPLICA_MEMORY] = "memory",
+                                             [RT_REPLICA_DISK] = "disk",
+                                             [RT_REPLICA_OFF] = "off",
+                                             NULL};
 static const char *const orders[] = {[RT_RING_SPLIT] = "split", [RT_RING_1F1B] = "1f1b", NULL};
 static const char *const maths[] = {
     [RT_MATH_EXACT] = "exact", [RT_MATH_FAST] = "fast", [RT_MATH_REFERENCE] = "reference", NULL};
@@ -46,8 +51,12 @@ static const struct rt_option job_options[] = {
     {"evaluate_only", RT_OPTION_BOOL, AT(job.evaluate_only), "false", .help = "nothing will be trained"},
     {"timeout", RT_OPTION_REAL, AT(job.timeout), "60", 0.1, 86400,
      .help = "seconds in which a peer must make progress"},
+    {"silence", RT_OPTION_REAL, AT(job.silence), "5", 1, 5,
+     .help = "seconds without a heartbeat after which a peer is gone, at most"},
     {"keep", RT_OPTION_REAL, AT(job.keep), "0", 0, RT_JOB_KEEP,
      .help = "seconds for which a node waits for another view when this one is over"},
+    {"wait_master", RT_OPTION_REAL, AT(job.wait_master), "0", 0, 86400,
+     .help = "seconds for which a node waits for its master when that is gone"},
     {"rings", RT_OPTION_INT, AT(job.rings), "1", 1, 1024, .help = "side by side, of a hybrid"},
     {"ring", RT_OPTION_TREE, AT(ring), .help = "how a ring works"},
     {"exchange", RT_OPTION_TREE, AT(exchange), .help = "how gradients are exchanged"},
@@ -66,6 +75,10 @@ static const struct rt_option ring_options[] = {
     {"parts", RT_OPTION_INT, AT(job.ring.parts), "1", 1, 65535, .help = "rings that share each batch"},
     {"served", RT_OPTION_BOOL, AT(job.ring.with_servers), "false",
      .help = "parameters come from servers between rings, each at its own pace"},
+    {"replica", RT_OPTION_CHOICE, AT(job.ring.replica), "off", .choices = replica_places,
+     .help = "where the state of the node before is kept"},
+    {"replica_rate", RT_OPTION_REAL, AT(job.ring.replica_rate), "0", 0, 1e30,
+     .help = "bytes per second at which it is sent; 0: no limit"},
 };
 
 static const struct rt_option exchange_options[] = {
@@ -75,6 +88,7 @@ static const struct rt_option exchange_options[] = {
     {"bandwidth", RT_OPTION_REAL, AT(job.exchange.bandwidth), "0", 0, 1e30,
      .help = "bytes per second, of a link"},
     {"adding", RT_OPTION_REAL, AT(job.exchange.adding), "0", 0, 1e6, .help = "seconds per float"},
+    {"shares", RT_OPTION_TREE, AT(job.exchange.shares), .help = "of a batch's slices, each worker's"},
 };
 
 static const struct rt_option data_options[] = {
@@ -133,7 +147,7 @@ static rt_status job_check_training(const struct rt_job *job, struct rt_error *e
     if (job->shards & (job->shards - 1))
         return rt_tree_fail(rt_tree_get(job->tree, "shards"), err,
                             "the job's shards must be a power of two, not %lld", (long long)job->shards);
-    if (job->learner == RT_JOB_HYBRID ? job->rings < 2 : job->rings > 1)
+    if (job->learner != RT_JOB_HYBRID && job->rings > 1)
         return rt_tree_fail(rt_tree_get(job->tree, "rings"), err,
                             "a job for a learner '%s' has no %lld rings", learners[job->learner],
                             (long long)job->rings);
@@ -158,6 +172,34 @@ static rt_status job_check_ring(const struct rt_job *job, struct rt_error *err) 
     return RT_OK;
 }
 
+/* The workers' slices follow one another, and are all of them. */
+static rt_status job_read_shares(struct rt_job *job, struct rt_error *err) {
+    static const struct rt_option share[] = {
+        {"slices", RT_OPTION_INT, 0, NULL, 0, RT_MAX_SLICES, .help = "of a worker"}};
+    const struct rt_tree *shares = job->exchange.shares;
+    int64_t all = 0;
+    if (!shares)
+        return RT_OK;
+    if (job->learner != RT_JOB_EXCHANGE || shares->kind != RT_TREE_LIST || shares->count == 0 ||
+        shares->count > RT_MAX_SLICES)
+        return rt_tree_fail(shares, err, "the job's shares must be a list, of the workers of an exchange");
+    job->exchange.workers = shares->count;
+    RT_TRY(
+        rt_alloc(shares->count, sizeof *job->exchange.runs, "the workers' slices", &job->exchange.runs, err));
+    for (size_t i = 0; i < shares->count; i++) {
+        int64_t count;
+        RT_TRY(rt_options_read(share, 1, "slices", shares->items[i], "the job's shares", &count, err));
+        job->exchange.runs[i] = (struct rt_slice_run){(uint32_t)all, (uint32_t)count};
+        all += count;
+        if (all > job->shards)
+            break;
+    }
+    if (all != job->shards)
+        return rt_tree_fail(shares, err, "the job's shares must add up to its %lld shards",
+                            (long long)job->shards);
+    return RT_OK;
+}
+
 /* What an exchange needs in addition. */
 static rt_status job_check_exchange(struct rt_job *job, struct rt_error *err) {
     static const char *const required[] = {"updates", "per_epoch"};
@@ -174,6 +216,7 @@ static rt_status job_check_exchange(struct rt_job *job, struct rt_error *err) {
                             (long long)job->shards, (long long)job->batch);
     if (!job->exchange.strategy)
         return rt_tree_fail(rt_tree_get(job->tree, "exchange"), err, "the job has no strategy");
+    RT_TRY(job_read_shares(job, err));
     if (!job->data.options)
         return rt_tree_fail(rt_tree_get(job->tree, "data"), err, "the job has no data options");
     return rt_job_data_read(job->data.options, &job->data.set, err);
@@ -236,17 +279,42 @@ void rt_job_destroy(struct rt_job *job) {
     if (!job)
         return;
     rt_optim_destroy(job->optim);
+    free(job->exchange.runs);
     rt_tree_destroy(job->tree);
     free(job);
 }
 
-rt_status rt_job_learner_of(const struct rt_tree *tree, enum rt_job_learner *learner, struct rt_error *err) {
-    const struct rt_option *option = &job_options[0];
-    struct rt_tree *item = rt_tree_get(tree, option->name);
+/* One value of a job, without the others. */
+static rt_status job_read_one(const struct rt_tree *tree, const char *name, struct fields *fields,
+                              struct rt_error *err) {
+    const struct rt_option *option = job_options;
+    while (strcmp(option->name, name) != 0)
+        option++;
+    struct rt_tree *item = rt_tree_get(tree, name);
     const struct rt_tree only = {.kind = RT_TREE_MAP, .items = &item, .count = item ? 1 : 0};
+    return rt_options_read(option, 1, NULL, &only, "the job", fields, err);
+}
+
+rt_status rt_job_learner_of(const struct rt_tree *tree, enum rt_job_learner *learner, struct rt_error *err) {
     struct fields fields;
-    RT_TRY(rt_options_read(option, 1, NULL, &only, "the job", &fields, err));
+    RT_TRY(job_read_one(tree, "learner", &fields, err));
     *learner = (enum rt_job_learner)fields.job.learner;
+    return RT_OK;
+}
+
+rt_status rt_job_silence_of(const struct rt_tree *tree, double *most, double *least, struct rt_error *err) {
+    struct fields fields;
+    RT_TRY(job_read_one(tree, "silence", &fields, err));
+    RT_TRY(job_read_one(tree, "keep", &fields, err));
+    *most = fields.job.silence;
+    *least = fields.job.keep > 0 ? RT_JOB_SILENCE_LEAST : 0;
+    return RT_OK;
+}
+
+rt_status rt_job_wait_of(const struct rt_tree *tree, double *wait_master, struct rt_error *err) {
+    struct fields fields;
+    RT_TRY(job_read_one(tree, "wait_master", &fields, err));
+    *wait_master = fields.job.wait_master;
     return RT_OK;
 }
 

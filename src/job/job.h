@@ -9,6 +9,7 @@
 #define RT_JOB_JOB_H
 
 #include "base/option.h"
+#include "base/slices.h"
 #include "formats/runfile.h"
 #include "nn/loss.h"
 #include "optim/optim.h"
@@ -24,6 +25,8 @@ enum rt_job_learner {
 
 /* Seconds for which a node waits for its master to form another view. */
 enum { RT_JOB_KEEP = 60 };
+/* Seconds for which a peer may be silent at least, where the run goes on without it: 4 heartbeats. */
+#define RT_JOB_SILENCE_LEAST 1.0
 
 enum rt_ring_mode {
     RT_RING_EXACT, /* `ring`: the parameters of an update never change under it */
@@ -45,6 +48,8 @@ struct rt_job_ring {
     /* Rings side by side, each at its own pace: parameters come from servers (ring/inter_ring.h), which apply
      * the updates, and this ring does some of the updates. */
     bool with_servers;
+    int replica;         /* enum rt_replica_place: where a node keeps the replica of the node before */
+    double replica_rate; /* bytes per second at which each is sent; 0: no limit */
 };
 
 /* How gradients are exchanged, between workers or between rings: for the learners exchange and hybrid. */
@@ -52,6 +57,11 @@ struct rt_job_exchange {
     const char *strategy;
     const struct rt_tree *options;     /* of the strategy; NULL: the defaults */
     double latency, bandwidth, adding; /* of the slowest link: see struct rt_link_cost */
+    /* How many of a batch's slices each worker has, a list; NULL: equal parts. And read: which these are,
+     * [workers]; owned. */
+    const struct rt_tree *shares;
+    struct rt_slice_run *runs;
+    size_t workers;
 };
 
 /* What a node needs that opens its own training data: for the learners exchange and hybrid. */
@@ -84,8 +94,10 @@ struct rt_job {
     const struct rt_tree *optimizer, *schedule;
     int math;           /* enum rt_math */
     bool evaluate_only; /* no backward will be asked for */
+    double silence;     /* seconds without a heartbeat after which a peer is gone, at most */
     double timeout;     /* seconds in which a peer must make progress when it owes something */
-    double keep;        /* seconds for which a node waits for another view when this one is over */
+    double keep;        /* seconds for which a node waits for another view when this one is over, */
+    double wait_master; /* and for its master when that is gone */
 
     int64_t rings; /* side by side, of a hybrid; else 1 */
     struct rt_job_ring ring;
@@ -107,8 +119,11 @@ void rt_job_defaults(struct rt_job *values);
  * all_slices, optim, ...) need not be set. Only the sections of values->learner are written. */
 rt_status rt_job_write(const struct rt_job *values, struct rt_job **job, struct rt_error *err);
 
-/* The learner of a tree, without reading the rest of it. */
+/* The learner of a tree, without reading the rest of it; for how long its nodes may be silent, as
+ * rt_endpoint_set_silence wants it; and for how long they wait for a master that is gone. */
 rt_status rt_job_learner_of(const struct rt_tree *tree, enum rt_job_learner *learner, struct rt_error *err);
+rt_status rt_job_silence_of(const struct rt_tree *tree, double *most, double *least, struct rt_error *err);
+rt_status rt_job_wait_of(const struct rt_tree *tree, double *wait_master, struct rt_error *err);
 
 /* ---- data.c: the part of the run file's data section that is sent ---- */
 

@@ -81,20 +81,14 @@ bool rt_block_is_finite(const float *block, size_t count) {
 
 /* ---- slices ---- */
 
-size_t rt_slices_blocks(uint64_t count) {
-    size_t blocks = 1;
-    while (count >> blocks)
-        blocks++;
-    return blocks;
-}
-
-rt_status rt_slices_create(const struct rt_device *device, size_t params, uint64_t count, bool rarely_touched,
-                           struct rt_slices *slices, struct rt_error *err) {
-    if (count == 0 || (count & (count - 1)) != 0 || count > UINT32_MAX)
-        return rt_fail(err, RT_BAD_INPUT, "shards: %llu is not a power of two", (unsigned long long)count);
-    struct rt_slices made = {.device = device, .params = params};
+rt_status rt_slices_create(const struct rt_device *device, size_t params, struct rt_slice_run run,
+                           bool rarely_touched, struct rt_slices *slices, struct rt_error *err) {
+    const size_t blocks = rt_slices_height(run);
+    if (run.first > RT_MAX_SLICES || run.count > RT_MAX_SLICES - run.first || blocks > RT_SLICE_BLOCKS)
+        return rt_fail(err, RT_BAD_INPUT, "shards: more than %d slices", RT_MAX_SLICES);
+    struct rt_slices made = {.device = device, .params = params, .run = run};
     rt_status status = RT_OK;
-    for (size_t i = 0; i < rt_slices_blocks(count) && status == RT_OK; i++)
+    for (size_t i = 0; i < blocks && status == RT_OK; i++)
         status = rarely_touched ? rt_floats_reserve(params, "the gradients", &made.blocks[i], err)
                                 : rt_floats_create(params, "the gradients", &made.blocks[i], err);
     if (status != RT_OK)
@@ -115,34 +109,34 @@ void rt_slices_reset(struct rt_slices *slices) {
     slices->depth = 0;
 }
 
-float *rt_slices_block(struct rt_slices *slices, uint64_t slice) {
+float *rt_slices_block(struct rt_slices *slices, size_t slice) {
     while (slices->done < slice) {
         memset(slices->blocks[slices->depth], 0, slices->params * sizeof(float));
         rt_slices_end(slices);
     }
-    return slices->blocks[slices->depth];
+    return slices->depth < RT_SLICE_BLOCKS ? slices->blocks[slices->depth] : NULL;
+}
+
+/* Sums of two that are complete with the slice under way. */
+static unsigned slices_merges(const struct rt_slices *slices) {
+    return rt_slices_merges(slices->run.first, slices->run.first + slices->done);
 }
 
 void rt_slices_end(struct rt_slices *slices) {
-    slices->depth++;
-    for (uint64_t pairs = slices->done++; pairs & 1; pairs >>= 1) {
-        slices->depth--;
-        rt_gradient_add(slices->device, slices->params, slices->blocks[slices->depth],
-                        slices->blocks[slices->depth - 1]);
-    }
+    rt_slices_end_span(slices, 0, slices->params);
+    rt_slices_end_spans(slices);
 }
 
 void rt_slices_end_span(const struct rt_slices *slices, size_t first, size_t count) {
     size_t depth = slices->depth;
-    for (uint64_t pairs = slices->done; pairs & 1; pairs >>= 1, depth--)
+    for (unsigned left = slices_merges(slices); left > 0; left--, depth--)
         rt_gradient_add(slices->device, count, slices->blocks[depth] + first,
                         slices->blocks[depth - 1] + first);
 }
 
 void rt_slices_end_spans(struct rt_slices *slices) {
-    slices->depth++;
-    for (uint64_t pairs = slices->done++; pairs & 1; pairs >>= 1)
-        slices->depth--;
+    slices->depth += 1 - (size_t)slices_merges(slices);
+    slices->done++;
 }
 
 /* ---- the norm ---- */

@@ -5,6 +5,7 @@
 #ifndef RT_LEARN_GRADIENT_H
 #define RT_LEARN_GRADIENT_H
 
+#include "base/slices.h"
 #include "nn/model.h"
 #include "optim/optim.h"
 
@@ -29,38 +30,38 @@ bool rt_block_is_finite(const float *block, size_t count);
 /* ---- slices ---- */
 
 /*
- * The gradient of a batch is the sum over its slices, added in one fixed binary tree (see learn/step.h).
- * Slices are pushed on a stack; two neighbours that are complete subtrees of the same height are merged, so
- * the stack never exceeds the tree's height. A slice without rows counts as zeros.
+ * The gradient of a batch is the sum over its slices, added in one fixed binary tree (see learn/step.h). A
+ * device adds those of a run (base/slices.h). Slices are pushed on a stack; two neighbours that are complete
+ * subtrees of the same height are merged, so the stack never exceeds the tree's height by much. At the end it
+ * has the run's pieces, in order: of all slices one, their sum. A slice without rows counts as zeros.
  */
-enum { RT_SLICE_BLOCKS = 33 };
+enum { RT_SLICE_BLOCKS = RT_MAX_PIECES + 2 };
 
 struct rt_slices {
     const struct rt_device *device; /* borrowed */
     size_t params;
-    uint64_t done;                  /* complete slices of this batch */
+    struct rt_slice_run run;
+    uint32_t done;                  /* complete slices of this batch */
     size_t depth;                   /* blocks on the stack */
-    float *blocks[RT_SLICE_BLOCKS]; /* [0] becomes the sum */
+    float *blocks[RT_SLICE_BLOCKS]; /* [0], [1], ... become the pieces */
 };
 
-/* Blocks needed for that many slices. */
-size_t rt_slices_blocks(uint64_t count);
-
-/* rarely_touched: do not clear the memory, because nearly all of it will never be used. */
-rt_status rt_slices_create(const struct rt_device *device, size_t params, uint64_t count, bool rarely_touched,
-                           struct rt_slices *slices, struct rt_error *err);
+/* rarely_touched: do not clear the memory, because nearly all of it will never be used. As many blocks as the
+ * run is high (rt_slices_height); at least one. */
+rt_status rt_slices_create(const struct rt_device *device, size_t params, struct rt_slice_run run,
+                           bool rarely_touched, struct rt_slices *slices, struct rt_error *err);
 void rt_slices_destroy(struct rt_slices *slices); /* a zeroed one is fine */
 
-/* The block in which the gradient of a slice is summed: the same block until the slice ends. Slices are asked
- * for in order; slices that are skipped are empty. The block is not cleared. */
-float *rt_slices_block(struct rt_slices *slices, uint64_t slice);
+/* The block in which the gradient of a slice is summed, counted from the run's first: the same block until
+ * the slice ends. Slices are asked for in order; slices that are skipped are empty. The block is not cleared.
+ * One beyond the run's last: only the skipping, and no block. */
+float *rt_slices_block(struct rt_slices *slices, size_t slice);
 void rt_slices_end(struct rt_slices *slices); /* of the slice asked for last */
 /* The same in pieces, as they become final: the additions for `count` floats from `first` on, and when all
  * floats are added, the end itself. */
 void rt_slices_end_span(const struct rt_slices *slices, size_t first, size_t count);
 void rt_slices_end_spans(struct rt_slices *slices);
-/* Begins another batch. When the last slice of a batch, which always has rows, has ended, the gradient is in
- * blocks[0]. */
+/* Begins another batch. When the last slice has ended, the pieces are in the first blocks. */
 void rt_slices_reset(struct rt_slices *slices);
 
 /* ---- the norm ---- */

@@ -44,6 +44,11 @@ static bool stage_is_fused(const struct rt_job *job) {
            !job->ring.with_servers; /* nor do rings share a batch */
 }
 
+/* A ring's share of the batch is a whole subtree: which one changes no addition in it. */
+static struct rt_slice_run stage_slices(const struct rt_job *job) {
+    return (struct rt_slice_run){0, (uint32_t)rt_job_slices(job)};
+}
+
 static struct sizes stage_sizes(const struct rt_job *job, const struct rt_model *model, size_t slots) {
     const size_t rows = rt_job_micro_rows(job);
     struct sizes sizes = {.params = model->param_count, .buffers = model->buffer_count};
@@ -61,7 +66,7 @@ static struct sizes stage_sizes(const struct rt_job *job, const struct rt_model 
         /* A model's counts are below SIZE_MAX / 64, and no rule has so many tensors. */
         sizes.state = tensors * sizes.params;
         sizes.image = sizes.params + sizes.buffers + sizes.state;
-        sizes.gradient_blocks = rt_slices_blocks(rt_job_slices(job));
+        sizes.gradient_blocks = rt_slices_height(stage_slices(job));
         sizes.versions = job->ring.mode == RT_RING_FLOW ? rt_versions_needed(slots) : 0;
         sizes.rarely_touched = stage_is_fused(job) && !sizes.prepares;
         const double gradient =
@@ -123,7 +128,7 @@ static rt_status stage_take_training(struct rt_stage *stage, const struct sizes 
     for (size_t i = 0; status == RT_OK && i < sizes->state; i++)
         stage->state[i] = job->optim->type->state_start;
     if (status == RT_OK)
-        status = rt_slices_create(stage->device, sizes->params, rt_job_slices(job), sizes->rarely_touched,
+        status = rt_slices_create(stage->device, sizes->params, stage_slices(job), sizes->rarely_touched,
                                   &stage->slices, err);
     if (status == RT_OK && job->clip_norm > 0)
         status = rt_norm_create(stage->model, &stage->norm, err);

@@ -58,7 +58,7 @@ struct rt_stage {
     size_t version_count;
     uint64_t stale; /* of the last one */
     uint64_t staleness_sum, staleness_max, staleness_count;
-    /* an image of parameters, buffers and state at one update */
+    /* an image of parameters, buffers and state at one update: all floats of its state tensors, in order */
     float *image;
     bool image_taken;
     uint64_t image_update;

@@ -1,4 +1,5 @@
-/* Images and tensors. The image is [parameters][buffers][state], block by block in the order of the stage. */
+/* Images and tensors. The image is one state tensor after another, in the order of files: so it can be read
+ * without the stage. */
 #include "learn/stage_state.h"
 
 #include "base/memory.h"
@@ -57,10 +58,11 @@ rt_status rt_stage_snapshot(struct rt_stage *stage, struct rt_error *err) {
         return rt_fail(err, RT_DIVERGED, "%s of layers %zu to %zu is not finite after update %llu", what,
                        model->first, model->first + model->count - 1, (unsigned long long)stage->update);
     float *to = stage->image;
-    memcpy(to, stage->blocks.params, model->param_count * sizeof *to);
-    memcpy(to + model->param_count, stage->blocks.buffers, model->buffer_count * sizeof *to);
-    memcpy(to + model->param_count + model->buffer_count, stage->state,
-           stage_state_floats(stage) * sizeof *to);
+    stage->image_taken = false;
+    for (size_t tensor = 0; tensor < rt_stage_state_count(stage); tensor++) {
+        rt_stage_state_read(stage, tensor, 0, rt_stage_state_floats(stage, tensor), to);
+        to += rt_stage_state_floats(stage, tensor);
+    }
     stage->image_taken = true;
     stage->image_update = stage->update;
     return RT_OK;
@@ -112,17 +114,13 @@ static void stage_state_copy_spans(const struct rt_stage *stage, size_t first, s
 
 void rt_stage_state_read(const struct rt_stage *stage, size_t tensor, size_t first, size_t count,
                          float *out) {
-    const struct rt_model *model = stage->model;
-    float *params = stage->blocks.params, *buffers = stage->blocks.buffers, *state = stage->state;
-    if (stage->image_taken) {
-        params = stage->image;
-        buffers = params + model->param_count;
-        state = buffers + model->buffer_count;
-    }
-    if (tensor == 0)
-        stage_state_copy_spans(stage, first, count, params, buffers, out, NULL);
+    const size_t params = stage->model->param_count, buffers = stage->model->buffer_count;
+    if (stage->image_taken)
+        memcpy(out, stage->image + (tensor ? buffers + tensor * params : 0) + first, count * sizeof *out);
+    else if (tensor == 0)
+        stage_state_copy_spans(stage, first, count, stage->blocks.params, stage->blocks.buffers, out, NULL);
     else
-        memcpy(out, state + (tensor - 1) * model->param_count + first, count * sizeof *out);
+        memcpy(out, stage->state + (tensor - 1) * params + first, count * sizeof *out);
 }
 
 void rt_stage_state_write(struct rt_stage *stage, size_t tensor, size_t first, size_t count,

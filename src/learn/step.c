@@ -36,8 +36,9 @@ struct rt_trainer {
  * optimizer from the caches. */
 static rt_status trainer_take_gradients(struct rt_trainer *trainer, struct rt_error *err) {
     const bool rarely = trainer->fused && trainer->settings.micro_batch >= trainer->batches.batch;
-    return rt_slices_create(&trainer->network->device, trainer->network->model->param_count,
-                            trainer->settings.shards, rarely, &trainer->slices, err);
+    const struct rt_slice_run all = {0, (uint32_t)trainer->settings.shards};
+    return rt_slices_create(&trainer->network->device, trainer->network->model->param_count, all, rarely,
+                            &trainer->slices, err);
 }
 
 /* Books the time since the mark to a state. Only the wall clock is read: a thread's CPU clock costs a system
@@ -91,8 +92,9 @@ rt_status rt_trainer_create(struct rt_network *network, const struct rt_dataset 
                             const struct rt_trainer_settings *settings, struct rt_trainer **trainer,
                             struct rt_error *err) {
     const size_t shards = settings->shards;
-    if (shards == 0 || (shards & (shards - 1)) != 0 || shards > UINT32_MAX)
-        return rt_fail(err, RT_BAD_INPUT, "train.shards: %zu is not a power of two", shards);
+    if (shards == 0 || (shards & (shards - 1)) != 0 || shards > RT_MAX_SLICES)
+        return rt_fail(err, RT_BAD_INPUT, "train.shards: %zu is not a power of two up to %d", shards,
+                       RT_MAX_SLICES);
     struct rt_trainer *made;
     rt_status status = rt_alloc(1, sizeof *made, "the trainer", &made, err);
     if (status != RT_OK)
@@ -151,7 +153,7 @@ static void trainer_apply_span(void *self, size_t offset, size_t count, const fl
 /* Computes the gradient of the batch in the first block (which a fused update may never touch). */
 static rt_status trainer_batch_gradient(struct rt_trainer *trainer, const struct rt_batch *batch,
                                         struct rt_step *step, struct rt_error *err) {
-    const uint64_t shards = trainer->settings.shards;
+    const uint32_t shards = (uint32_t)trainer->settings.shards;
     struct rt_descent descent;
     const bool descends = rt_gradient_descent(trainer->optim, &trainer->optim_step,
                                               trainer->network->blocks.params, trainer->state, &descent);
@@ -164,9 +166,9 @@ static rt_status trainer_batch_gradient(struct rt_trainer *trainer, const struct
     struct rt_gradient_sums sums = {0};
     rt_status status = RT_OK;
     rt_slices_reset(&trainer->slices);
-    for (uint64_t v = 0; status == RT_OK && v < shards; v++) {
-        order.first = (size_t)(v * batch->rows / shards);
-        order.end = (size_t)((v + 1) * batch->rows / shards);
+    for (uint32_t v = 0; status == RT_OK && v < shards; v++) {
+        order.first = rt_slices_row(batch->rows, shards, v);
+        order.end = rt_slices_row(batch->rows, shards, v + 1);
         if (order.first == order.end)
             continue;
         order.gradient = rt_slices_block(&trainer->slices, v);

@@ -1,6 +1,7 @@
 /*
  * The journal writer. An event is put together in memory and written with one system call, so that a
- * crash leaves whole lines, and a full disk at most one torn one, which is cut off again.
+ * crash leaves whole lines, and a full disk at most one torn one, which is cut off again before anything
+ * else is written.
  */
 #include "metrics/journal.h"
 #include "base/clock.h"
@@ -23,13 +24,15 @@ struct rt_journal {
     double start;
     char *line; /* the event being written; kept between events */
     size_t used, room;
-    struct rt_error first; /* the first failure; status RT_OK while there is none */
+    bool torn;               /* the file ends within a line, which could not be cut off yet */
+    struct rt_error failure; /* of the event that came last; status RT_OK: it is there */
+    uint64_t missing;        /* events that could not be written */
 };
 
 /* ---- putting a line together ---- */
 
 static void journal_put(struct rt_journal *journal, const char *text, size_t bytes) {
-    if (journal->first.status != RT_OK)
+    if (journal->failure.status != RT_OK)
         return;
     if (bytes > journal->room - journal->used) {
         size_t room = journal->room;
@@ -37,7 +40,7 @@ static void journal_put(struct rt_journal *journal, const char *text, size_t byt
             room *= 2;
         char *line = realloc(journal->line, room);
         if (!line) {
-            rt_fail(&journal->first, RT_NO_MEMORY, "%s: no memory for a line of %zu bytes", journal->path,
+            rt_fail(&journal->failure, RT_NO_MEMORY, "%s: no memory for a line of %zu bytes", journal->path,
                     room);
             return;
         }
@@ -164,23 +167,27 @@ void rt_journal_close(struct rt_journal *journal) {
 }
 
 static void journal_write_line(struct rt_journal *journal) {
-    ssize_t wrote;
-    do
-        wrote = write(journal->file, journal->line, journal->used);
-    while (wrote < 0 && errno == EINTR);
+    ssize_t wrote = -1;
+    if (journal->torn)
+        journal->torn = journal_cut_torn_line(journal->file) != 0;
+    if (!journal->torn)
+        do
+            wrote = write(journal->file, journal->line, journal->used);
+        while (wrote < 0 && errno == EINTR);
     if (wrote == (ssize_t)journal->used)
         return;
-    int reason = wrote < 0 ? errno : ENOSPC;
-    rt_fail(&journal->first, RT_IO, "%s: cannot be written: %s", journal->path, strerror(reason));
+    const int reason = wrote < 0 ? errno : ENOSPC;
+    rt_fail(&journal->failure, RT_IO, "%s: cannot be written: %s", journal->path, strerror(reason));
     if (wrote > 0)
-        (void)!journal_cut_torn_line(journal->file);
+        journal->torn = journal_cut_torn_line(journal->file) != 0;
 }
 
 void rt_journal_write(struct rt_journal *journal, const char *event, const struct rt_field *fields,
                       size_t count) {
-    if (!journal || journal->first.status != RT_OK)
+    if (!journal)
         return;
     journal->used = 0;
+    journal->failure.status = RT_OK;
     journal_put_text(journal, "{\"event\": ");
     journal_put_string(journal, event);
     journal_put_text(journal, ", \"t\": ");
@@ -193,14 +200,54 @@ void rt_journal_write(struct rt_journal *journal, const char *event, const struc
     for (size_t i = 0; i < count; i++)
         journal_put_field(journal, &fields[i]);
     journal_put_text(journal, "}\n");
-    if (journal->first.status == RT_OK)
+    if (journal->failure.status == RT_OK)
         journal_write_line(journal);
+    journal->missing += journal->failure.status != RT_OK;
 }
 
 rt_status rt_journal_status(const struct rt_journal *journal, struct rt_error *err) {
     if (!journal)
         return RT_OK;
-    if (journal->first.status != RT_OK && err)
-        *err = journal->first;
-    return journal->first.status;
+    if (journal->failure.status != RT_OK && err)
+        *err = journal->failure;
+    return journal->failure.status;
+}
+
+uint64_t rt_journal_missing(const struct rt_journal *journal) {
+    return journal ? journal->missing : 0;
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------- */
+
+enum { JOURNAL_TAIL = 1 << 18 };
+
+/* The end of a file, as text to be freed; NULL: it cannot be read. */
+static char *journal_read_tail(const char *path) {
+    FILE *file = fopen(path, "re");
+    char *text = file ? calloc(1, JOURNAL_TAIL + 1) : NULL;
+    if (text && fseek(file, -JOURNAL_TAIL, SEEK_END) != 0)
+        rewind(file); /* it is shorter */
+    if (text && fread(text, 1, JOURNAL_TAIL, file) == 0) {
+        free(text);
+        text = NULL;
+    }
+    if (file)
+        fclose(file);
+    return text;
+}
+
+uint64_t rt_journal_last(const char *path, const char *field) {
+    char key[64];
+    char *text = journal_read_tail(path);
+    uint64_t value = UINT64_MAX;
+    snprintf(key, sizeof key, ", \"%s\": ", field); /* in a text the quotes are escaped */
+    for (const char *at = text; at && (at = strstr(at, key));) {
+        char *end;
+        at += strlen(key);
+        const uint64_t found = strtoull(at, &end, 10);
+        if (*at >= '0' && *at <= '9' && (*end == ',' || *end == '}'))
+            value = found;
+    }
+    free(text);
+    return value;
 }

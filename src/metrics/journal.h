@@ -24,12 +24,18 @@ struct rt_field {
     ((struct rt_field){.name = (name_), .kind = RT_FIELD_INT, .integer = (int64_t)(value_)})
 #define RT_TEXT(name_, value_) ((struct rt_field){.name = (name_), .kind = RT_FIELD_TEXT, .text = (value_)})
 
-/* Writes {"event": event, "t": seconds since the journal was opened, ...fields}. Sticky failure: see close.
- */
+/* Writes {"event": event, "t": seconds since the journal was opened, ...fields}. An event that cannot be
+ * written is missing; later ones are tried again, each a whole line. */
 void rt_journal_write(struct rt_journal *journal, const char *event, const struct rt_field *fields,
                       size_t count);
 
-/* RT_OK, or the first failure (a full disk). */
+/* RT_OK, or why the event that came last could not be written (a full disk). */
 rt_status rt_journal_status(const struct rt_journal *journal, struct rt_error *err);
+/* Events that could not be written so far. */
+uint64_t rt_journal_missing(const struct rt_journal *journal);
+
+/* The whole number that a field had last, near the end of a journal that nobody writes to; UINT64_MAX: none,
+ * or the file cannot be read. */
+uint64_t rt_journal_last(const char *path, const char *field);
 
 #endif

@@ -91,8 +91,7 @@ static struct rt_schedule_node draft_describe_node(const struct rt_planner *plan
     return node;
 }
 
-static rt_status draft_simulate(const struct rt_planner *planner, struct rt_draft *draft,
-                                struct rt_error *err) {
+rt_status rt_draft_simulate(const struct rt_planner *planner, struct rt_draft *draft, struct rt_error *err) {
     const size_t nodes = draft->cut.nodes;
     struct rt_schedule_node *node;
     rt_status status = rt_alloc(nodes, sizeof *node, "the planner", &node, err);
@@ -253,7 +252,7 @@ rt_status rt_draft_make(struct rt_planner *planner, const uint8_t *use, struct r
             break;
         status = draft_fill_slots(planner, &trial, &scarce, err);
         if (status == RT_OK)
-            status = draft_simulate(planner, &trial, err);
+            status = rt_draft_simulate(planner, &trial, err);
         if (status == RT_OK && trial.rate > draft->rate)
             draft_swap(draft, &trial);
         if (planner->question->slots || slots >= draft_most_slots(planner, planner->devices, 0))
@@ -280,7 +279,7 @@ static rt_status draft_count_enough(struct rt_planner *planner, const struct rt_
         const size_t middle = fewer + (*enough - fewer) / 2;
         for (size_t k = 0; k < trial->cut.nodes; k++)
             trial->slots[k] = draft->slots[k] < middle ? draft->slots[k] : middle;
-        status = draft_simulate(planner, trial, err);
+        status = rt_draft_simulate(planner, trial, err);
         if (trial->update <= draft->update * SLOTS_SAVE)
             *enough = middle;
         else
@@ -319,7 +318,7 @@ rt_status rt_draft_trim(struct rt_planner *planner, struct rt_draft *draft, stru
     rt_draft_destroy(&trial);
     for (size_t k = 0; status == RT_OK && k < draft->cut.nodes; k++)
         status = draft_settle_slots(planner, draft, k, enough, err);
-    return status == RT_OK ? draft_simulate(planner, draft, err) : status;
+    return status == RT_OK ? rt_draft_simulate(planner, draft, err) : status;
 }
 
 /* ---- which devices are left out ---- */

@@ -310,6 +310,33 @@ rt_status rt_plan_alone(const struct rt_plan_question *question, double *rate, s
     return status == RT_OK || status == RT_BAD_INPUT ? RT_OK : rt_fail(err, status, "%s", why.text);
 }
 
+static rt_status plan_simulate(const struct rt_planner *planner, const struct rt_plan *plan,
+                               const size_t *device, double *rate, struct rt_error *err) {
+    struct rt_draft draft;
+    RT_TRY(rt_draft_create(plan->nodes, &draft, err));
+    draft.cut.nodes = plan->nodes;
+    for (size_t k = 0; k < plan->nodes; k++) {
+        const struct rt_plan_node *node = &plan->node[k];
+        draft.cut.device[k] = device[k];
+        draft.cut.end[k] = plan->nodes == 1 ? planner->chain : node->first + node->count;
+        draft.slots[k] = node->slots;
+    }
+    const rt_status status = rt_draft_simulate(planner, &draft, err);
+    *rate = draft.rate;
+    rt_draft_destroy(&draft);
+    return status;
+}
+
+rt_status rt_plan_rate(const struct rt_plan_question *question, const struct rt_plan *plan,
+                       const size_t *device, double *rate, struct rt_error *err) {
+    struct rt_planner planner;
+    RT_TRY(plan_check_question(question, err));
+    RT_TRY(rt_planner_init(question, plan->micro_batch, &planner, err));
+    const rt_status status = plan_simulate(&planner, plan, device, rate, err);
+    rt_planner_deinit(&planner);
+    return status;
+}
+
 void rt_plan_destroy(struct rt_plan *plan) {
     if (!plan)
         return;

@@ -19,6 +19,7 @@ struct rt_plan_device {
     const struct rt_layer_times *layers;      /* [layers] of the whole model, for micro-batches of `rows` */
     const struct rt_layer_times *more_layers; /* the same for `more_rows`; only where that is not 0 */
     uint64_t memory;                          /* bytes it offers; 0: no limit */
+    bool hidden;               /* it has no link with another such device: nobody can connect to it */
     double latency, bandwidth; /* of its link to the next (the last one's leads to the master): seconds, bytes
                                   per second; bandwidth 0: without limit */
 };
@@ -27,11 +28,12 @@ struct rt_plan_node {
     size_t device;       /* index among the devices given */
     size_t first, count; /* its run of layers */
     size_t slots;
-    double busy;          /* predicted seconds of work per update */
-    double idle_fraction; /* predicted */
-    uint64_t memory;      /* predicted bytes */
-    uint64_t link_bytes;  /* per update over the link to the next, both directions */
-    double link_seconds;  /* that they occupy it, the slower direction */
+    double busy;                       /* predicted seconds of work per update */
+    double idle_fraction;              /* predicted */
+    uint64_t memory;                   /* predicted bytes */
+    uint64_t replica, replica_on_disk; /* bytes of it for replicas; those that are on the disk besides */
+    uint64_t link_bytes;               /* per update over the link to the next, both directions */
+    double link_seconds;               /* that they occupy it, the slower direction */
 };
 
 struct rt_plan {
@@ -89,6 +91,10 @@ void rt_plan_rows(const struct rt_job *job, size_t devices, size_t *rows, size_t
 rt_status rt_plan_create(const struct rt_plan_question *question, struct rt_plan **plan,
                          struct rt_error *err);
 void rt_plan_destroy(struct rt_plan *plan); /* NULL is fine */
+/* samples/s that a plan is predicted to reach as it is, when the devices are those of the question: node i is
+ * on device[i] of them. */
+rt_status rt_plan_rate(const struct rt_plan_question *question, const struct rt_plan *plan,
+                       const size_t *device, double *rate, struct rt_error *err);
 /* samples/s that the master is predicted to reach alone; 0: it does not offer the memory. */
 rt_status rt_plan_alone(const struct rt_plan_question *question, double *rate, struct rt_error *err);
 

@@ -95,6 +95,8 @@ rt_status rt_planner_explain(struct rt_planner *planner, struct rt_error *err);
 /* ---- draft.c ---- */
 rt_status rt_draft_create(size_t devices, struct rt_draft *draft, struct rt_error *err);
 void rt_draft_destroy(struct rt_draft *draft); /* a zeroed one is fine */
+/* Fills in what the simulation of the schedule says about a cut and its slots. */
+rt_status rt_draft_simulate(const struct rt_planner *planner, struct rt_draft *draft, struct rt_error *err);
 /* The best draft with these devices: use[devices], enum rt_cut_use. It has the largest number of slots. */
 rt_status rt_draft_make(struct rt_planner *planner, const uint8_t *use, struct rt_draft *draft,
                         struct rt_error *err);

@@ -1,6 +1,7 @@
 /* What follows from the question and a size of micro-batch: times, links, bytes at each cut. */
 #include "base/memory.h"
 #include "plan/planner.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,6 +129,14 @@ static void problem_fill_links(struct rt_planner *planner) {
     }
 }
 
+static void problem_cut_links(struct rt_planner *planner) {
+    const struct rt_plan_device *device = planner->question->devices;
+    for (size_t a = 0; a < planner->devices; a++)
+        for (size_t b = 0; b < planner->devices; b++)
+            if (a != b && device[a].hidden && device[b].hidden)
+                planner->link[a * planner->devices + b] = INFINITY;
+}
+
 static rt_status problem_take_numbers(struct rt_planner *planner, struct rt_error *err) {
     const size_t n = planner->devices, layers = planner->layers, cuts = planner->chain + 1;
     const size_t each = sizeof(struct rt_layer_times) / sizeof(double);
@@ -208,6 +217,7 @@ rt_status rt_planner_init(const struct rt_plan_question *question, size_t micro_
     problem_fill_times(planner);
     problem_fill_work(planner);
     problem_fill_links(planner);
+    problem_cut_links(planner);
     status = problem_choose_points(planner, err);
     if (status != RT_OK)
         rt_planner_deinit(planner);

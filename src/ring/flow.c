@@ -20,6 +20,7 @@ rt_status rt_flow_init(struct rt_flow *flow, const struct rt_flow_settings *sett
     flow->settings.timeout = settings->timeout > 0 ? settings->timeout : 60;
     flow->waiting.node = UINT16_MAX;
     flow->lost = RT_NODE_NONE;
+    flow->replicates = INFINITY;
     flow->progress = rt_flow_now(flow);
     flow->next.index = (uint16_t)((settings->index + 1) % settings->nodes);
     flow->previous.index = (uint16_t)((settings->index + settings->nodes - 1) % settings->nodes);
@@ -54,6 +55,8 @@ void rt_flow_deinit(struct rt_flow *flow) {
             free(segment->buffers[k].floats);
     }
     rt_agent_destroy(flow->agent);
+    rt_replication_deinit(&flow->replication);
+    rt_state_map_destroy(&flow->state_map);
     *flow = (struct rt_flow){0};
 }
 
@@ -107,6 +110,8 @@ rt_status rt_flow_add(struct rt_flow *flow, struct rt_stage *stage, const struct
         segment->count = flow->segments[0].count;
     if (in && !flow->job->evaluate_only)
         segment->buffer_count = segment->count < RT_FLOW_SEND_BUFFERS ? segment->count : RT_FLOW_SEND_BUFFERS;
+    if (stage && !flow->state_map.layers)
+        RT_TRY(rt_state_map_create(flow->job, stage->device->kernels, &flow->state_map, err));
     rt_status status = in ? flow_check_message(flow, &segment->in_shape, err) : RT_OK;
     if (status == RT_OK && out)
         status = flow_check_message(flow, &segment->out_shape, err);
@@ -161,20 +166,24 @@ static rt_status flow_take_other(struct rt_flow *flow, const struct rt_event *ev
     return RT_OK;
 }
 
+static rt_status flow_lose_sender(struct rt_flow *flow, const struct rt_event *event, struct rt_error *err) {
+    return rt_flow_lose(flow, event->link == flow->next.talk.link ? &flow->next : &flow->previous, err);
+}
+
 static rt_status flow_take_event(struct rt_flow *flow, const struct rt_event *event, struct rt_error *err) {
     rt_status status = RT_OK;
     if (rt_flow_control_event(flow, event, &status, err))
         return status;
     if (!flow_is_ours(flow, event))
         return flow_take_other(flow, event, err);
+    if (rt_replication_event(&flow->replication, event, &status, err))
+        return status == RT_OK ? RT_OK : flow_lose_sender(flow, event, err);
     flow->progress = rt_flow_now(flow);
     if (event->kind == RT_EVENT_SENT)
         *(bool *)event->send->user = false;
     else if (event->kind == RT_EVENT_RECEIVED)
         status = flow_received(flow, event, err);
-    if (status == RT_OK)
-        return RT_OK;
-    return rt_flow_lose(flow, event->link == flow->next.talk.link ? &flow->next : &flow->previous, err);
+    return status == RT_OK ? RT_OK : flow_lose_sender(flow, event, err);
 }
 
 /* A link that is gone ends the run, unless the run is at its end anyway. A message that came before counts
@@ -289,7 +298,7 @@ static rt_status flow_wait(struct rt_flow *flow, struct rt_error *err) {
     const struct rt_neighbour *who;
     const enum rt_state state = flow_reason(flow, &who);
     const double now = rt_flow_now(flow), look_up = fmin(RT_FLOW_MOST_SLEEP, flow->settings.timeout / 4);
-    const double until = flow->wake > 0 ? fmin(now + look_up, flow->wake) : now + look_up;
+    const double until = fmin(now + look_up, fmin(flow->wake > 0 ? flow->wake : INFINITY, flow->replicates));
     if (!who)
         flow->progress = now;
     const double waited =
@@ -307,6 +316,14 @@ static rt_status flow_wait(struct rt_flow *flow, struct rt_error *err) {
     return RT_OK;
 }
 
+/* Replicas are no reason to wait for a neighbour, and none to call it busy. */
+static rt_status flow_replicate(struct rt_flow *flow, struct rt_error *err) {
+    flow->replicates = INFINITY;
+    const rt_status status =
+        rt_replication_turn(&flow->replication, rt_flow_now(flow), &flow->replicates, err);
+    return status == RT_OK ? RT_OK : rt_flow_lose(flow, &flow->previous, err);
+}
+
 /* ---- the loop ------------------------------------------------------------------------------------------ */
 
 static rt_status flow_turn(struct rt_flow *flow, struct rt_error *err) {
@@ -315,6 +332,8 @@ static rt_status flow_turn(struct rt_flow *flow, struct rt_error *err) {
     rt_status status = rt_flow_control(flow, err);
     if (status == RT_OK)
         status = flow_check_links(flow, err);
+    if (status == RT_OK)
+        status = flow_replicate(flow, err);
     if (status == RT_OK)
         rt_flow_norm(flow, &worked);
     if (status == RT_OK && flow->settings.inter_ring.self)

@@ -33,6 +33,7 @@
 #include "control/agent.h"
 #include "metrics/states.h"
 #include "ring/inter_ring.h"
+#include "ring/replication.h"
 #include <stdatomic.h>
 
 enum rt_inflight_state {
@@ -138,6 +139,8 @@ struct rt_flow_settings {
     const atomic_int *stop;      /* the node is to end; may be NULL */
     const atomic_bool *recalled; /* the master forms another view: this one is over; may be NULL */
     struct rt_inter_ring inter_ring;
+    struct rt_replicas
+        *replicas; /* of this node's layers and those of the node before; NULL: there are none */
 };
 
 struct rt_flow {
@@ -149,8 +152,10 @@ struct rt_flow {
     /* The control plane's part on this node: of the agent that a worker has, or of the master's coordinator;
      * self NULL: alone. */
     struct rt_engine_part control;
-    struct rt_communicator comm; /* of the ring, for the agent */
-    struct rt_agent *agent;      /* of a worker */
+    struct rt_communicator comm;       /* of the ring, for the agent */
+    struct rt_agent *agent;            /* of a worker */
+    struct rt_replication replication; /* not open: there are no replicas */
+    struct rt_state_map state_map;
 
     struct {        /* clipping by the norm of all gradients, see flow_norm.c */
         bool asked; /* our squares are in a sum that is on its way */
@@ -171,6 +176,7 @@ struct rt_flow {
     uint16_t note;               /* our own note */
     bool idle;                   /* there was nothing to do in the last turn */
     double wake;                 /* latest time that another part asked to be called at; 0: none */
+    double replicates;           /* when the replication has something to do; INFINITY: at an event */
     bool starving;               /* the master: the data have nothing yet */
     bool more;                   /* the master: there is more to start than in-flight slots */
     bool ending;                 /* STOP has been sent: links may close */
@@ -300,8 +306,15 @@ rt_status rt_flow_take_norm(struct rt_flow *flow, const struct rt_message *messa
 void rt_flow_norm(struct rt_flow *flow, bool *worked);
 
 /* ---- flow_state.c ---- */
+/* When all segments have been added: replicas go to the next node and come from the one before, if there are
+ * any.
+ */
+rt_status rt_flow_open_replication(struct rt_flow *flow, struct rt_error *err);
 /* A worker's stage as a store of model state. */
 struct rt_state_store rt_flow_store(struct rt_flow *flow);
+/* Takes images of this node's layers, and begins to replicate them where there are replicas. complete: the
+ * newest version whose replicas are all complete. RT_DIVERGED: see rt_stage_snapshot. */
+rt_status rt_flow_snapshot(struct rt_flow *flow, uint64_t complete, struct rt_error *err);
 /* The parameters of the segment are those after so many updates. */
 void rt_segment_set_update(struct rt_segment *segment, uint64_t update);
 

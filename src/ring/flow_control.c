@@ -92,7 +92,7 @@ void rt_flow_tell(struct rt_flow *flow) {
         rt_node_names_blame(names, self, &why);
     if (flow->lost == 0) { /* the master cannot be reported as lost, so this node is */
         rt_node_names_blame(names, 0, &why);
-        why.status = RT_IO;
+        why.status = RT_LOST;
     }
     rt_node_names_report(names, self, flow->lost == 0 ? RT_NODE_NONE : flow->lost, &why, &report);
     if (!flow->agent) { /* it was not made */

@@ -146,7 +146,7 @@ static rt_status flow_segment_pass_on(struct rt_flow *flow, struct rt_segment *s
     const bool snapshot = inflight->message.type == RT_MESSAGE_SNAPSHOT;
     if (flow->settings.index > 0 && snapshot) {
         rt_flow_enter(flow, RT_STATE_ENCODE);
-        rt_status status = rt_stage_snapshot(segment->stage, err);
+        rt_status status = rt_flow_snapshot(flow, inflight->message.complete, err);
         rt_flow_leave(flow);
         if (status != RT_OK)
             return status;

@@ -97,6 +97,8 @@ static rt_status start(void *self, struct rt_inflight *inflight, bool *started, 
         inflight->message = (struct rt_message){.type = ring->marker,
                                                 .flags = ring->marker == RT_MESSAGE_PULL ? RT_FLAG_REST : 0,
                                                 .update = ring->flow.segments[0].next.update};
+        if (ring->marker == RT_MESSAGE_SNAPSHOT)
+            inflight->message.complete = rt_ring_replicated(ring);
         ring->marker = 0;
         *started = true;
     } else if (ring->evaluation.pass) {
@@ -156,25 +158,19 @@ static void ring_turn_away(void *user, const struct rt_event *event) {
 
 /* ---- life ---------------------------------------------------------------------------------------------- */
 
-/* What the other nodes hold, described without taking memory for it. out: the shape of the last one's output.
- */
-static rt_status ring_describe_others(struct rt_ring *ring, struct rt_shape *out, struct rt_error *err) {
+/* The shape of the last node's output; no memory is taken for the layers of the others. */
+static rt_status ring_describe_others(const struct rt_ring *ring, struct rt_shape *out,
+                                      struct rt_error *err) {
     const struct rt_plan *plan = ring->settings.plan;
     const size_t first = plan->node[0].count;
     if (plan->nodes == 1)
         return RT_OK;
     if (first + plan->tail >= plan->layers)
         return rt_fail(err, RT_BAD_INPUT, "the plan leaves no layers to the other nodes");
-    RT_TRY(rt_alloc(plan->nodes, sizeof *ring->held, "what the nodes hold", &ring->held, err));
     uint32_t index = 0;
     struct rt_model *model;
     RT_TRY(rt_model_create(ring->job->layers, &ring->job->in, first, plan->layers - plan->tail - first, true,
                            ring->settings.device->kernels, &index, &model, err));
-    for (size_t node = 1, layer = 0; node < plan->nodes; node++)
-        for (size_t i = 0; i < plan->node[node].count && layer < model->count; i++, layer++) {
-            ring->held[node].params += model->layers[layer]->param_count;
-            ring->held[node].buffers += model->layers[layer]->buffer_count;
-        }
     *out = model->out;
     rt_model_destroy(model);
     return RT_OK;
@@ -190,6 +186,25 @@ static rt_status ring_make_stages(struct rt_ring *ring, struct rt_error *err) {
     if (status == RT_OK)
         ring->tensors = rt_stage_state_count(ring->head);
     return status;
+}
+
+/* Those of the last node are kept here. */
+static rt_status ring_make_replicas(struct rt_ring *ring, struct rt_error *err) {
+    const struct rt_plan *plan = ring->settings.plan;
+    const struct rt_plan_node *last = &plan->node[plan->nodes - 1];
+    struct rt_replicas **replicas = ring->settings.replicas, *before = *replicas;
+    const struct rt_replicas_settings settings = {.job = ring->job,
+                                                  .kernels = ring->settings.device->kernels,
+                                                  .stage = {ring->head, ring->tail},
+                                                  .previous_first = plan->nodes > 1 ? last->first : 0,
+                                                  .previous_count = plan->nodes > 1 ? last->count : 0,
+                                                  .on_disk = ring->settings.replicas_on_disk};
+    *replicas = NULL;
+    RT_TRY(rt_replicas_create(&settings, ring->settings.version, before, replicas, err));
+    rt_replicas_adopt(*replicas, ring->settings.version, ring->head);
+    if (ring->tail)
+        rt_replicas_adopt(*replicas, ring->settings.version, ring->tail);
+    return RT_OK;
 }
 
 static rt_status ring_take_memory(struct rt_ring *ring, struct rt_error *err) {
@@ -259,7 +274,9 @@ static rt_status ring_make_flow(struct rt_ring *ring, const struct rt_shape *out
         .stray = settings->stray ? settings->stray : ring_turn_away,
         .user = settings->user,
         .stop = settings->abandon,
+        .recalled = settings->recalled,
         .inter_ring = settings->inter_ring,
+        .replicas = settings->replicas ? *settings->replicas : NULL,
     };
     ring->settings.next = ring->settings.previous = NULL;
     rt_status status = rt_flow_init(flow, &flow_settings, err);
@@ -269,6 +286,8 @@ static rt_status ring_make_flow(struct rt_ring *ring, const struct rt_shape *out
         status = rt_flow_add(flow, ring->tail, out, &flow->previous, NULL, err);
     if (status == RT_OK && !alone)
         status = ring_open_coordinator(ring, err);
+    if (status == RT_OK && !alone)
+        status = rt_flow_open_replication(flow, err);
     return status == RT_OK ? rt_flow_open_exchange(flow, err) : status;
 }
 
@@ -282,6 +301,8 @@ rt_status rt_ring_create(const struct rt_ring_settings *settings, struct rt_ring
         made->job = settings->job;
         status = ring_make_stages(made, err);
     }
+    if (status == RT_OK && settings->replicas)
+        status = ring_make_replicas(made, err);
     if (status == RT_OK)
         status = ring_describe_others(made, &out, err);
     if (status == RT_OK)
@@ -304,12 +325,13 @@ void rt_ring_destroy(struct rt_ring *ring) {
     if (!ring)
         return;
     rt_flow_deinit(&ring->flow);
+    if (ring->settings.replicas)
+        rt_replicas_detach(*ring->settings.replicas);
     rt_stage_destroy(ring->head);
     rt_stage_destroy(ring->tail);
     free(ring->updates);
     free(ring->micros);
     free(ring->scratch);
-    free(ring->held);
     rt_coordinator_destroy(ring->coordinator);
     free(ring->rows);
     free(ring);

@@ -13,6 +13,7 @@
 #include "metrics/states.h"
 #include "plan/plan.h"
 #include "ring/inter_ring.h"
+#include "ring/replicas.h"
 #include <stdatomic.h>
 
 /* Where the examples come from. Called by the thread that drives the ring. */
@@ -37,17 +38,25 @@ struct rt_ring_settings {
     struct rt_link *next, *previous; /* NULL when the master is alone; taken over */
     uint32_t run;
     struct rt_ring_source source;
-    const struct rt_pace *pace; /* of the device; NULL: it is not emulated */
-    double timeout;             /* seconds in which a neighbour must make progress; 0: 60 */
-    const atomic_int *stop;     /* may be NULL; once it is not 0 a call ends with RT_INTERRUPTED at the next
-                                   boundary between updates, or at once in an evaluation */
-    const atomic_int *abandon;  /* may be NULL; once it is not 0 the ring fails with RT_INTERRUPTED, soon and
-                                   in the middle of whatever it does: its node is to end */
+    const struct rt_pace *pace;  /* of the device; NULL: it is not emulated */
+    double timeout;              /* seconds in which a neighbour must make progress; 0: 60 */
+    const atomic_int *stop;      /* may be NULL; once it is not 0 a call ends with RT_INTERRUPTED at the next
+                                    boundary between updates, or at once in an evaluation */
+    const atomic_int *abandon;   /* may be NULL; once it is not 0 the ring fails with RT_INTERRUPTED, soon and
+                                    in the middle of whatever it does: its node is to end */
+    const atomic_bool *recalled; /* may be NULL; once it is set the ring fails in the same way: another view
+                                    of the run is formed */
     /* Told of events that are not of its links; NULL: new connections are refused. */
     void (*stray)(void *user, const struct rt_event *event);
     void *user;
     struct rt_node_names names;      /* of all nodes of the run */
     struct rt_inter_ring inter_ring; /* zeros: there are no other rings */
+    /* What the master keeps so that the run survives the loss of a node (ring/replicas.h). It outlives the
+     * ring; *replicas is that of the ring before, with which this one begins, or NULL. NULL: nothing is kept.
+     * version: see rt_ring_restore; 0: the state comes from elsewhere. */
+    struct rt_replicas **replicas;
+    bool replicas_on_disk;
+    uint64_t version;
     /* ring-flow: updates at which it is drained, so that rt_ring_drain is true when a step returns them. */
     struct rt_periods rests;
 };
@@ -103,6 +112,18 @@ rt_status rt_ring_evaluate(struct rt_ring *ring, size_t examples, const struct r
 /* All stages keep an image of the parameters as they are after the last step; the ring goes on. RT_DIVERGED
  * when a number is not finite. */
 rt_status rt_ring_snapshot(struct rt_ring *ring, struct rt_error *err);
+/* Waits until all nodes have taken the image. */
+rt_status rt_ring_snapshot_finish(struct rt_ring *ring, struct rt_error *err);
+/* Whether the newest snapshot is of the state as it is, where that is known. */
+bool rt_ring_is_imaged(const struct rt_ring *ring);
+/* Where there are replicas a snapshot is replicated from then on: the version (updates) whose replicas were
+ * complete last; 0: none. */
+uint64_t rt_ring_replicated(const struct rt_ring *ring);
+/* In a new ring, before its first update: the state is that of settings.version again. holder: [layers], the
+ * node that has a layer's state of that version; a node that holds the layer itself has taken it already. */
+rt_status rt_ring_restore(struct rt_ring *ring, const uint16_t *holder, struct rt_error *err);
+/* Bytes of state that restore and load have moved between nodes. */
+uint64_t rt_ring_moved(const struct rt_ring *ring);
 /* The image, tensor by tensor in layer order: write is given consecutive floats. begin asks for the tensors
  * from `first` to `first + tensors`; pieces arrive during later calls of any kind; finish waits for what is
  * missing. */
@@ -120,9 +141,13 @@ bool rt_ring_metrics_recent(struct rt_ring *ring, struct rt_metrics_row *rows);
  * it was another failure. why, unless NULL: the reason without its name, if there is one. */
 uint16_t rt_ring_lost(const struct rt_ring *ring, struct rt_error *why);
 
-/* After a failure, when a node was lost: tells the others that it was, so that they wait for another view,
- * and gives them a moment to hear it. Only destroy comes after it. */
+/* When another view is to be formed: tells the others, so that they wait for it, and gives them a moment to
+ * hear it. Only destroy comes after it. */
 void rt_ring_give_up(struct rt_ring *ring);
+
+/* When the run ends before its end: tells the others, so that they do not wait for the master. Nothing after
+ * stop. Only destroy comes after it. */
+void rt_ring_abandon(struct rt_ring *ring);
 
 /* The end, in good order: every node has done all its work when it returns. */
 rt_status rt_ring_stop(struct rt_ring *ring, struct rt_error *err);

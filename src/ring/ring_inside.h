@@ -11,10 +11,8 @@ struct rt_ring {
     const struct rt_job *job;
     struct rt_flow flow;
     struct rt_stage *head, *tail; /* tail NULL: the master has only the first layers */
-    struct {
-        size_t params, buffers;
-    } * held;       /* [nodes] floats of the stages of the other nodes */
-    size_t tensors; /* state tensors that every stage has */
+    size_t tensors;               /* state tensors that every stage has */
+    uint64_t moved; /* floats that came from other nodes or were stored there, collecting apart */
 
     /* Updates that have begun: update u is updates[u % room]. */
     struct rt_ring_update *updates;
@@ -77,6 +75,14 @@ rt_status rt_ring_take_output(void *self, const struct rt_message *message, size
 void rt_ring_take_metrics(struct rt_ring *ring);
 
 /* ---- ring_state.c ---- */
+/* Floats of a state tensor that a node holds; *first: the first of them in the whole model. */
+size_t rt_ring_held(const struct rt_ring *ring, size_t tensor, size_t node, size_t *first);
+/* Carries out an order, and waits for it. */
+rt_status rt_ring_carry_out(struct rt_ring *ring, const struct rt_state_order *order, struct rt_error *err);
+/* What was stored is the state after so many updates, here and on all other nodes. stored: [nodes] floats on
+ * each.
+ */
+rt_status rt_ring_declare(struct rt_ring *ring, uint64_t update, const size_t *stored, struct rt_error *err);
 /* Goes on collecting, if there is anything to collect. */
 void rt_ring_collect_go_on(struct rt_ring *ring);
 

@@ -92,14 +92,17 @@ rt_status rt_ring_snapshot(struct rt_ring *ring, struct rt_error *err) {
     if (status == RT_OK && ring->collect.active)
         status = rt_ring_collect_finish(ring, err);
     if (status == RT_OK)
-        status = rt_stage_snapshot(ring->head, err);
-    if (status == RT_OK && ring->tail)
-        status = rt_stage_snapshot(ring->tail, err);
+        status = rt_flow_snapshot(&ring->flow, rt_ring_replicated(ring), err);
     if (status != RT_OK)
         return status;
     ring->marker = RT_MESSAGE_SNAPSHOT;
     ring->snapshots_out++;
     return rt_ring_run(ring, ring_is_snapshot_taken, err);
+}
+
+bool rt_ring_is_imaged(const struct rt_ring *ring) {
+    return ring->flow.replication.open && ring->head->image_taken && ring->begun == ring->returned &&
+           ring->head->image_update == ring->returned;
 }
 
 static bool ring_is_resting(void *self) {
@@ -151,15 +154,28 @@ rt_status rt_ring_stop(struct rt_ring *ring, struct rt_error *err) {
 /* Seconds that the neighbours have to hear why. */
 static const double moment = 1;
 
+static void ring_linger(struct rt_flow *flow) {
+    const double until = rt_flow_now(flow) + moment;
+    rt_flow_linger(flow, &flow->next, until);
+    rt_flow_linger(flow, &flow->previous, until);
+}
+
 void rt_ring_give_up(struct rt_ring *ring) {
     struct rt_flow *flow = &ring->flow;
     const struct rt_route route = rt_flow_route(flow);
     if (!ring->coordinator)
         return;
-    rt_route_refuse(&route, RT_IO, flow->lost, flow->error.text);
-    const double until = rt_flow_now(flow) + moment;
-    rt_flow_linger(flow, &flow->next, until);
-    rt_flow_linger(flow, &flow->previous, until);
+    rt_route_end_view(&route, flow->status == RT_OK ? "another view is formed" : flow->error.text);
+    ring_linger(flow);
+}
+
+void rt_ring_abandon(struct rt_ring *ring) {
+    struct rt_flow *flow = &ring->flow;
+    const struct rt_route route = rt_flow_route(flow);
+    if (!ring->coordinator)
+        return;
+    rt_route_refuse(&route, RT_INTERRUPTED, 0, "the master has ended the run");
+    ring_linger(flow);
 }
 
 /* ---- metrics ------------------------------------------------------------------------------------------- */

@@ -5,18 +5,21 @@
  */
 #include "ring/ring_inside.h"
 
-/* Floats of a state tensor that a node holds. */
-static size_t ring_held(const struct rt_ring *ring, size_t tensor, size_t node) {
-    return ring->held[node].params + (tensor == 0 ? ring->held[node].buffers : 0);
+#include "base/memory.h"
+#include <stdlib.h>
+
+size_t rt_ring_held(const struct rt_ring *ring, size_t tensor, size_t node, size_t *first) {
+    const struct rt_plan_node *held = &ring->settings.plan->node[node];
+    const struct rt_state_map *map = &ring->flow.state_map;
+    *first = rt_state_map_at(map, tensor, held->first);
+    return rt_state_map_at(map, tensor, held->first + held->count) - *first;
 }
 
 static struct rt_state_order ring_order(struct rt_ring *ring, enum rt_state_order_kind kind, size_t tensor,
                                         size_t node) {
-    return (struct rt_state_order){.kind = kind,
-                                   .node = (uint16_t)node,
-                                   .tensor = tensor,
-                                   .count = ring_held(ring, tensor, node),
-                                   .user = ring};
+    struct rt_state_order order = {.kind = kind, .node = (uint16_t)node, .tensor = tensor, .user = ring};
+    order.count = rt_ring_held(ring, tensor, node, &order.first);
+    return order;
 }
 
 /* All other nodes are reached by the one route. */
@@ -117,10 +120,10 @@ rt_status rt_ring_collect_finish(struct rt_ring *ring, struct rt_error *err) {
 
 /* ---- loading ------------------------------------------------------------------------------------------- */
 
-static rt_status ring_carry_out(struct rt_ring *ring, const struct rt_state_order *order,
-                                struct rt_error *err) {
+rt_status rt_ring_carry_out(struct rt_ring *ring, const struct rt_state_order *order, struct rt_error *err) {
     ring_begin_order(ring, order);
     RT_TRY(rt_ring_run(ring, ring_is_transferred, err));
+    ring->moved += order->kind == RT_STATE_DECLARE ? 0 : order->count;
     return rt_coordinator_order_result(ring->coordinator, err);
 }
 
@@ -144,7 +147,7 @@ static rt_status ring_load_tensor(struct rt_ring *ring, size_t tensor, uint64_t 
         order.give = read;
         order.user = user;
         if (order.count > 0)
-            RT_TRY(ring_carry_out(ring, &order, err));
+            RT_TRY(rt_ring_carry_out(ring, &order, err));
     }
     return ring_load_own(ring, ring->tail, tensor, read, user, err);
 }
@@ -153,27 +156,40 @@ static bool ring_are_snapshots_back(void *self) {
     return ((const struct rt_ring *)self)->snapshots_out == 0;
 }
 
+rt_status rt_ring_snapshot_finish(struct rt_ring *ring, struct rt_error *err) {
+    return rt_ring_run(ring, ring_are_snapshots_back, err);
+}
+
+rt_status rt_ring_declare(struct rt_ring *ring, uint64_t update, const size_t *stored, struct rt_error *err) {
+    for (size_t node = 1; node < ring->settings.plan->nodes; node++) {
+        const struct rt_state_order order = {
+            .kind = RT_STATE_DECLARE, .node = (uint16_t)node, .version = update, .count = stored[node]};
+        RT_TRY(rt_ring_carry_out(ring, &order, err));
+    }
+    for (size_t i = 0; i < ring->flow.segment_count; i++)
+        rt_segment_set_update(&ring->flow.segments[i], update);
+    ring->begun = ring->returned = update;
+    return RT_OK;
+}
+
 rt_status rt_ring_load(struct rt_ring *ring, size_t tensors, uint64_t update, rt_state_read read, void *user,
                        struct rt_error *err) {
+    const size_t nodes = ring->settings.plan->nodes;
+    size_t *stored, first;
     if (tensors == 0 || tensors > ring->tensors)
         return rt_fail(err, RT_BAD_INPUT, "there are %zu state tensors, not %zu", ring->tensors, tensors);
     /* When a snapshot has passed all nodes, they all have applied the last update, and no message in flight
      * belongs to older parameters. */
     if (ring->begun || ring->flow.segments[0].arrived)
         RT_TRY(rt_ring_snapshot(ring, err));
-    RT_TRY(rt_ring_run(ring, ring_are_snapshots_back, err));
+    RT_TRY(rt_ring_snapshot_finish(ring, err));
     for (size_t tensor = 0; tensor < tensors; tensor++)
         RT_TRY(ring_load_tensor(ring, tensor, update, read, user, err));
-    for (size_t node = 1; node < ring->settings.plan->nodes; node++) {
-        struct rt_state_order order = ring_order(ring, RT_STATE_DECLARE, 0, node);
-        order.version = update;
-        order.count = 0;
+    RT_TRY(rt_alloc(nodes, sizeof *stored, "the nodes", &stored, err));
+    for (size_t node = 1; node < nodes; node++)
         for (size_t tensor = 0; tensor < tensors; tensor++)
-            order.count += ring_held(ring, tensor, node);
-        RT_TRY(ring_carry_out(ring, &order, err));
-    }
-    for (size_t i = 0; i < ring->flow.segment_count; i++)
-        rt_segment_set_update(&ring->flow.segments[i], update);
-    ring->begun = ring->returned = update;
-    return RT_OK;
+            stored[node] += rt_ring_held(ring, tensor, node, &first);
+    const rt_status status = rt_ring_declare(ring, update, stored, err);
+    free(stored);
+    return status;
 }

@@ -26,6 +26,7 @@ struct worker {
     bool device_open;
     struct rt_job *job;
     struct rt_stage *stage;
+    struct rt_replicas *replicas; /* they outlive the view in which they were made */
     uint16_t index, nodes;
 };
 
@@ -76,14 +77,22 @@ static rt_status worker_profile(struct rt_session *session, const struct rt_prof
     return RT_OK;
 }
 
-static void worker_end(struct rt_session *session) {
-    struct worker *worker = session->role;
-    if (!worker)
-        return;
+/* What belongs to a view. */
+static void worker_leave(struct worker *worker) {
+    rt_replicas_detach(worker->replicas);
     rt_stage_destroy(worker->stage);
     rt_job_destroy(worker->job);
     if (worker->device_open)
         rt_device_close(&worker->device);
+    *worker = (struct worker){.replicas = worker->replicas};
+}
+
+static void worker_end(struct rt_session *session) {
+    struct worker *worker = session->role;
+    if (!worker)
+        return;
+    worker_leave(worker);
+    rt_replicas_destroy(worker->replicas);
     free(worker);
     session->role = NULL;
 }
@@ -117,6 +126,37 @@ static rt_status worker_check_memory(const struct rt_session *session, const str
                    bytes / 0x1p20, (double)node->memory / 0x1p20);
 }
 
+/* What it may keep is counted beside its part. */
+static bool worker_replica_is_on_disk(const struct rt_session *session, const struct worker *worker,
+                                      double bytes) {
+    const struct rt_node_settings *node = session->node ? rt_node_settings(session->node) : NULL;
+    const size_t part = rt_stage_bytes(worker->job, worker->stage->model, worker->stage->slot_count);
+    return rt_replicas_on_disk((enum rt_replica_place)worker->job->ring.replica, (double)part, bytes,
+                               node ? node->memory : 0);
+}
+
+/* The node before keeps nothing that this one has not; the master's own layers are in its checkpoint. */
+static rt_status worker_take_replicas(const struct rt_session *session, struct worker *worker,
+                                      const struct rt_assign *asked, struct rt_error *err) {
+    const struct rt_assigned_node *previous = &asked->node[asked->index - 1];
+    struct rt_replicas *before = worker->replicas;
+    struct rt_replicas_settings settings = {
+        .job = worker->job, .kernels = worker->device.kernels, .stage = {worker->stage}};
+    if (worker->job->ring.replica == RT_REPLICA_OFF || worker->job->evaluate_only)
+        return RT_OK;
+    if (asked->index > 1) {
+        settings.previous_first = previous->first;
+        settings.previous_count = previous->count;
+    }
+    double bytes;
+    RT_TRY(rt_replicas_bytes(&settings, &bytes, err));
+    settings.on_disk = worker_replica_is_on_disk(session, worker, bytes);
+    worker->replicas = NULL;
+    RT_TRY(rt_replicas_create(&settings, session->version, before, &worker->replicas, err));
+    rt_replicas_adopt(worker->replicas, session->version, worker->stage);
+    return RT_OK;
+}
+
 static rt_status worker_take_part(struct rt_session *session, struct worker *worker,
                                   const struct rt_assign *asked, struct rt_error *err) {
     if (asked->nodes < 2 || asked->index == 0 || asked->index >= asked->nodes)
@@ -142,23 +182,22 @@ static rt_status worker_take_part(struct rt_session *session, struct worker *wor
     if (status == RT_OK)
         status = rt_stage_create(worker->job, &worker->device, part->first, part->count, part->slots,
                                  &worker->stage, err);
-    return status;
+    return status == RT_OK ? worker_take_replicas(session, worker, asked, err) : status;
 }
 
 static rt_status worker_assign(struct rt_session *session, const struct rt_assign *asked, uint64_t *memory,
                                struct rt_error *err) {
-    struct worker *worker;
-    worker_end(session); /* a second assignment takes the place of the first */
-    rt_status status = rt_alloc(1, sizeof *worker, "a node of a ring", &worker, err);
-    if (status != RT_OK)
-        return status;
+    struct worker *worker = session->role;
+    if (!worker)
+        RT_TRY(rt_alloc(1, sizeof *worker, "a node of a ring", &worker, err));
     session->role = worker;
+    worker_leave(worker); /* a second assignment takes the place of the first */
     fenv_t theirs;
     rt_fp_enter(&theirs);
-    status = worker_take_part(session, worker, asked, err);
+    const rt_status status = worker_take_part(session, worker, asked, err);
     rt_fp_leave(&theirs);
     if (status != RT_OK) {
-        worker_end(session);
+        worker_leave(worker);
         return status;
     }
     *memory = rt_stage_bytes(worker->job, worker->stage->model, worker->stage->slot_count);
@@ -209,6 +248,7 @@ static rt_status worker_run(struct rt_session *session, struct rt_error *err) {
         .stop = session->stop,
         .recalled = &session->recalled,
         .inter_ring = ours->inter_ring ? *ours->inter_ring : (struct rt_inter_ring){0},
+        .replicas = worker->replicas,
     };
     struct rt_flow flow;
     fenv_t theirs;
@@ -225,6 +265,8 @@ static rt_status worker_run(struct rt_session *session, struct rt_error *err) {
     if (status == RT_OK)
         status = rt_flow_open_agent(&flow, err);
     if (status == RT_OK)
+        status = rt_flow_open_replication(&flow, err);
+    if (status == RT_OK)
         status = rt_flow_open_exchange(&flow, err);
     if (status == RT_OK)
         status = rt_flow_run(&flow, worker_is_stopped, &flow, err);
@@ -234,14 +276,31 @@ static rt_status worker_run(struct rt_session *session, struct rt_error *err) {
     }
     if (flow.next.talk.link)
         worker_part_ways(&flow, status);
-    /* The master forms another view when a node is lost that is neither itself nor this one; it may be doing
-     * so. */
-    const bool other = flow.lost != RT_NODE_NONE && flow.lost != 0 && flow.lost != worker->index;
-    const bool again = other || atomic_load(&session->recalled);
-    session->keep = status == RT_FAILED && again ? worker->job->keep : 0;
+    const bool over = flow.agent && rt_agent_is_view_over(flow.agent);
+    session->orphaned = flow.lost == 0 || (flow.agent && rt_agent_is_orphaned(flow.agent));
+    const bool again = status == RT_FAILED && rt_session_may_go_on(session, flow.lost, over);
+    session->keep = again ? worker->job->keep : 0;
     rt_flow_deinit(&flow);
+    worker_leave(worker);
     rt_fp_leave(&theirs);
     return status;
+}
+
+static void worker_tell_damage(const struct rt_session *session) {
+    const struct rt_node_settings *node = session->node ? rt_node_settings(session->node) : NULL;
+    if (node && node->tell)
+        node->tell(node->user, RT_REPLICAS_DAMAGED);
+}
+
+static size_t worker_holdings(struct rt_session *session, struct rt_holding holdings[RT_MAX_HOLDINGS]) {
+    struct worker *worker = session->role;
+    size_t damaged, count;
+    if (!worker)
+        return 0;
+    count = rt_replicas_holdings(worker->replicas, holdings, &damaged);
+    if (damaged)
+        worker_tell_damage(session);
+    return count;
 }
 
 struct rt_role rt_ring_role(const struct rt_ring_device *device) {
@@ -249,5 +308,6 @@ struct rt_role rt_ring_role(const struct rt_ring_device *device) {
                             .assign = worker_assign,
                             .run = worker_run,
                             .end = worker_end,
+                            .holdings = worker_holdings,
                             .user = (void *)(uintptr_t)device};
 }

@@ -68,7 +68,9 @@ static rt_status checkpoint_walk_names(const struct rt_model_state *model_state,
 struct rt_checkpoint_out {
     struct rt_model_state model_state;
     struct rt_tensors_out *out;
-    struct rt_sha256 hash; /* over the state, the names and the data */
+    bool begun;                /* the learner hands out its state */
+    struct rt_error unwritten; /* why the file cannot be written; status RT_OK: it can */
+    struct rt_sha256 hash;     /* over the state, the names and the data */
     char path[PATH_ROOM], old[PATH_ROOM];
 };
 
@@ -79,34 +81,45 @@ static rt_status checkpoint_declare(void *user, const char *name, const struct r
     return rt_tensors_out_declare(out->out, name, shape, err);
 }
 
+/* A file that cannot be written is not the learner's fault: it hands out its state as if nothing were wrong.
+ */
 static rt_status checkpoint_write_floats(void *user, size_t tensor, size_t count, const float *floats,
                                          struct rt_error *err) {
-    (void)tensor;
+    (void)tensor, (void)err;
     struct rt_checkpoint_out *out = user;
+    if (out->unwritten.status != RT_OK)
+        return RT_OK;
     rt_hash_floats(&out->hash, count, floats);
-    return rt_tensors_out_write(out->out, floats, count, err);
+    (void)rt_tensors_out_write(out->out, floats, count, &out->unwritten);
+    return RT_OK;
 }
 
-static rt_status begin(struct rt_checkpoint_out *out, const struct rt_training_state *training_state,
-                       const struct rt_fingerprint *fingerprint, struct rt_error *err) {
-    char *state;
-    rt_status status = rt_training_state_json(training_state, fingerprint, &state, err);
-    if (status != RT_OK)
-        return status;
+static rt_status checkpoint_begin_file(struct rt_checkpoint_out *out, const char *state,
+                                       struct rt_error *err) {
     rt_sha256_init(&out->hash);
     rt_sha256_add(&out->hash, state, strlen(state));
-    status = rt_tensors_out_create(out->path, &out->out, err);
-    if (status == RT_OK)
-        status = rt_tensors_out_meta(out->out, "state", state, err);
-    if (status == RT_OK)
-        status = rt_tensors_out_meta(out->out, "sha256", RT_HASH_TO_COME, err);
-    if (status == RT_OK)
-        status = checkpoint_walk_names(&out->model_state, checkpoint_declare, out, err);
-    if (status == RT_OK)
-        status = out->model_state.begin(out->model_state.self, out->model_state.tensors,
-                                        checkpoint_write_floats, out, err);
+    RT_TRY(rt_tensors_out_create(out->path, &out->out, err));
+    RT_TRY(rt_tensors_out_meta(out->out, "state", state, err));
+    RT_TRY(rt_tensors_out_meta(out->out, "sha256", RT_HASH_TO_COME, err));
+    return checkpoint_walk_names(&out->model_state, checkpoint_declare, out, err);
+}
+
+static rt_status checkpoint_begin(struct rt_checkpoint_out *out,
+                                  const struct rt_training_state *training_state,
+                                  const struct rt_fingerprint *fingerprint, struct rt_error *err) {
+    char *state;
+    RT_TRY(rt_training_state_json(training_state, fingerprint, &state, err));
+    const rt_status status = checkpoint_begin_file(out, state, err);
     free(state);
-    return status;
+    if (status == RT_IO) {
+        out->unwritten = *err;
+        return RT_OK;
+    }
+    if (status != RT_OK)
+        return status;
+    out->begun = true;
+    return out->model_state.begin(out->model_state.self, out->model_state.tensors, checkpoint_write_floats,
+                                  out, err);
 }
 
 rt_status rt_checkpoint_begin(const char *dir, const struct rt_model_state *model_state,
@@ -118,11 +131,12 @@ rt_status rt_checkpoint_begin(const char *dir, const struct rt_model_state *mode
     if (status != RT_OK)
         return status;
     made->model_state = *model_state;
+    made->unwritten.status = RT_OK;
     status = checkpoint_join(dir, newest, made->path, err);
     if (status == RT_OK)
         status = checkpoint_join(dir, previous, made->old, err);
     if (status == RT_OK)
-        status = begin(made, training_state, fingerprint, err);
+        status = checkpoint_begin(made, training_state, fingerprint, err);
     if (status != RT_OK) {
         rt_checkpoint_abandon(made);
         return status;
@@ -132,18 +146,15 @@ rt_status rt_checkpoint_begin(const char *dir, const struct rt_model_state *mode
 }
 
 bool rt_checkpoint_done(const struct rt_checkpoint_out *out) {
-    return out->model_state.done(out->model_state.self);
+    return !out->begun || out->model_state.done(out->model_state.self);
 }
 
-static rt_status finish(struct rt_checkpoint_out *out, struct rt_error *err) {
-    rt_status status = out->model_state.finish(out->model_state.self, err);
-    if (status != RT_OK)
-        return status;
+static rt_status checkpoint_finish_file(struct rt_checkpoint_out *out, struct rt_error *err) {
     uint8_t digest[32];
     char hex[65];
     rt_sha256_finish(&out->hash, digest);
     rt_sha256_hex(digest, hex);
-    status = rt_tensors_out_amend(out->out, "sha256", hex, err);
+    rt_status status = rt_tensors_out_amend(out->out, "sha256", hex, err);
     /* The one before moves aside only when the new one is on the disk; between the two renames a crash
      * leaves only `previous`, which is then the newest there is. */
     if (status == RT_OK)
@@ -157,8 +168,22 @@ static rt_status finish(struct rt_checkpoint_out *out, struct rt_error *err) {
     return status;
 }
 
-rt_status rt_checkpoint_finish(struct rt_checkpoint_out *out, struct rt_error *err) {
-    rt_status status = finish(out, err);
+static rt_status checkpoint_finish(struct rt_checkpoint_out *out, struct rt_error *err) {
+    if (out->begun)
+        RT_TRY(out->model_state.finish(out->model_state.self, err));
+    if (out->unwritten.status != RT_OK)
+        return RT_OK;
+    const rt_status status = checkpoint_finish_file(out, err);
+    if (status != RT_IO)
+        return status;
+    out->unwritten = *err;
+    return RT_OK;
+}
+
+rt_status rt_checkpoint_finish(struct rt_checkpoint_out *out, struct rt_error *unwritten,
+                               struct rt_error *err) {
+    const rt_status status = checkpoint_finish(out, err);
+    *unwritten = out->unwritten;
     rt_checkpoint_abandon(out);
     return status;
 }
@@ -174,8 +199,16 @@ rt_status rt_checkpoint_save(const char *dir, const struct rt_model_state *model
                              const struct rt_training_state *training_state,
                              const struct rt_fingerprint *fingerprint, struct rt_error *err) {
     struct rt_checkpoint_out *out;
-    rt_status status = rt_checkpoint_begin(dir, model_state, training_state, fingerprint, &out, err);
-    return status == RT_OK ? rt_checkpoint_finish(out, err) : status;
+    struct rt_error unwritten;
+    RT_TRY(rt_checkpoint_begin(dir, model_state, training_state, fingerprint, &out, err));
+    RT_TRY(rt_checkpoint_finish(out, &unwritten, err));
+    return unwritten.status == RT_OK ? RT_OK : rt_fail(err, unwritten.status, "%s", unwritten.text);
+}
+
+bool rt_checkpoint_make_room(const char *dir) {
+    char path[PATH_ROOM], old[PATH_ROOM];
+    return checkpoint_join(dir, newest, path, NULL) == RT_OK && access(path, R_OK) == 0 &&
+           checkpoint_join(dir, previous, old, NULL) == RT_OK && unlink(old) == 0;
 }
 
 /* ---- loading ---- */
@@ -327,8 +360,8 @@ rt_status rt_checkpoint_load(const char *dir, const struct rt_model_state *model
         if (checkpoint_join(dir, damaged, aside, NULL) == RT_OK && rename(path, aside) != 0 &&
             errno != ENOENT)
             return rt_fail(err, RT_IO, "%s: cannot be moved aside: %s", path, strerror(errno));
-        rt_fail(notice, RT_OK, "the newest checkpoint cannot be used (%.500s); the one before it is",
-                first.text);
+        rt_fail(notice, RT_OK, "the newest checkpoint cannot be used (%.450s); %.300s is, of update %llu",
+                first.text, old, (unsigned long long)training_state->update);
         return RT_OK;
     }
     if (usable)

@@ -47,18 +47,25 @@ rt_status rt_fingerprint_add(struct rt_fingerprint *fingerprint, const char *key
                              struct rt_error *err);
 void rt_fingerprint_deinit(struct rt_fingerprint *fingerprint);
 
-/* A checkpoint that is being written: the state may come in while training goes on. */
+/* A checkpoint that is being written: the state may come in while training goes on. That the file cannot be
+ * written (a full disk) fails nothing before its end. */
 struct rt_checkpoint_out;
 rt_status rt_checkpoint_begin(const char *dir, const struct rt_model_state *model_state,
                               const struct rt_training_state *training_state,
                               const struct rt_fingerprint *fingerprint, struct rt_checkpoint_out **out,
                               struct rt_error *err);
 bool rt_checkpoint_done(const struct rt_checkpoint_out *out); /* finish would not have to wait */
-/* Puts it in place and frees out, also on failure. */
-rt_status rt_checkpoint_finish(struct rt_checkpoint_out *out, struct rt_error *err);
+/* Puts it in place and frees out, also on failure. unwritten: status RT_IO and why the file could not be
+ * written, and those before are as they were; else RT_OK. */
+rt_status rt_checkpoint_finish(struct rt_checkpoint_out *out, struct rt_error *unwritten,
+                               struct rt_error *err);
 void rt_checkpoint_abandon(struct rt_checkpoint_out *out); /* it is not written any more; NULL is fine */
 
-/* begin and finish. */
+/* Gives up the older of two checkpoints, so that there is room for one more; false: there is none to spare.
+ */
+bool rt_checkpoint_make_room(const char *dir);
+
+/* begin and finish; RT_IO where the file could not be written. */
 rt_status rt_checkpoint_save(const char *dir, const struct rt_model_state *model_state,
                              const struct rt_training_state *training_state,
                              const struct rt_fingerprint *fingerprint, struct rt_error *err);

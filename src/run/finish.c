@@ -24,7 +24,7 @@ static rt_status training_take_best(struct rt_training *training, struct rt_erro
         return RT_OK;
     uint64_t update;
     struct rt_error bad;
-    if (training->out.none) {
+    if (training->out.none || training->best_here == best) {
         trained->update = best;
         return rt_snapshot_give(&training->best, &training->learner.model_state, best, err);
     }
@@ -77,6 +77,18 @@ static rt_status training_fill_result(struct rt_training *training, const char h
     return RT_OK;
 }
 
+/* Where there is no room, the older of two checkpoints gives way: the newer one has the state of the end. */
+static rt_status training_write_model(struct rt_training *training, const char *path, char hash[65],
+                                      struct rt_error *err) {
+    const struct rt_trained *trained = &training->run->trained;
+    const struct rt_model_state *model_state = &training->learner.model_state;
+    const rt_status status = rt_modelfile_write(path, trained, model_state, hash, err);
+    if (status != RT_IO || training->saved_update != training->state.update ||
+        !rt_checkpoint_make_room(training->checkpoint_dir))
+        return status;
+    return rt_modelfile_write(path, trained, model_state, hash, err);
+}
+
 /* Writes the model; without files it stays in memory, where it may have been all the time. */
 static rt_status training_keep_model(struct rt_training *training, char hash[65], struct rt_error *err) {
     struct rt_trained *trained = &training->run->trained;
@@ -84,12 +96,13 @@ static rt_status training_keep_model(struct rt_training *training, char hash[65]
     char path[PATH_ROOM];
     rt_status status;
     if (training->out.none) {
-        status = trained->network.blocks.params ? rt_model_state_hash(model_state, hash, err)
-                                                : rt_snapshot_take(&trained->kept, model_state, hash, err);
+        status = trained->network.blocks.params
+                     ? rt_model_state_hash(model_state, hash, err)
+                     : rt_snapshot_take(&trained->kept, model_state, 1, false, hash, err);
     } else {
         status = training_join(training->run->out_dir, "model.safetensors", path, err);
         if (status == RT_OK)
-            status = rt_modelfile_write(path, trained, model_state, hash, err);
+            status = training_write_model(training, path, hash, err);
     }
     return rt_training_advise(training, status, err);
 }

@@ -3,16 +3,18 @@
 
 #include "formats/yaml.h"
 #include "run/strategy.h"
+#include <stdio.h>
 #include <string.h>
 
 /* What is made for a job, and needed only until it has been written. */
 struct made {
-    struct rt_tree *optimizer, *exchange, *data;
+    struct rt_tree *optimizer, *exchange, *shares, *data;
 };
 
 static void job_write_made_deinit(struct made *made) {
     rt_tree_destroy(made->optimizer);
     rt_tree_destroy(made->exchange);
+    rt_tree_destroy(made->shares);
     rt_tree_destroy(made->data);
 }
 
@@ -33,6 +35,7 @@ static rt_status job_write_job_set_training(const struct rt_training_config *con
     job->weight_decay = spec->train.weight_decay;
     job->schedule = spec->train.schedule;
     job->math = spec->train.math;
+    job->silence = spec->cluster.silence;
     job->timeout = spec->cluster.timeout;
     /* The run file's optimizer, else the one that the strategy wants. */
     const char *wanted = config->exchange ? config->exchange->optimizer : NULL;
@@ -47,17 +50,40 @@ static void job_write_job_set_ring(const struct rt_training_config *config, stru
     job->ring.mode = strcmp(config->strategy, "ring-flow") == 0 ? RT_RING_FLOW : RT_RING_EXACT;
     job->ring.order = options->schedule ? RT_RING_1F1B : RT_RING_SPLIT;
     job->ring.damp = options->damp;
-    job->keep = config->spec->cluster.recover && config->set && config->set->count ? RT_JOB_KEEP : 0;
+    job->ring.replica = job->keep > 0 ? config->spec->cluster.replica : RT_REPLICA_OFF;
+}
+
+static rt_status job_write_add_share(struct rt_tree *shares, uint32_t count, struct rt_error *err) {
+    struct rt_tree *item;
+    char text[12];
+    snprintf(text, sizeof text, "%u", count);
+    RT_TRY(rt_tree_create(RT_TREE_SCALAR, text, NULL, 0, &item, err));
+    const rt_status status = rt_tree_add(shares, NULL, item, err);
+    if (status != RT_OK)
+        rt_tree_destroy(item);
+    return status;
+}
+
+static rt_status job_write_shares(const struct rt_job_facts *facts, struct rt_tree **shares,
+                                  struct rt_error *err) {
+    if (!facts->runs)
+        return RT_OK;
+    RT_TRY(rt_tree_create(RT_TREE_LIST, NULL, NULL, 0, shares, err));
+    for (size_t i = 0; i < facts->workers; i++)
+        RT_TRY(job_write_add_share(*shares, facts->runs[i].count, err));
+    return RT_OK;
 }
 
 static rt_status job_write_job_set_exchange(const struct rt_job_facts *facts, struct made *made,
                                             struct rt_job *job, struct rt_error *err) {
     RT_TRY(rt_exchange_options_write(facts->strategy, facts->options, &made->exchange, err));
+    RT_TRY(job_write_shares(facts, &made->shares, err));
     job->exchange = (struct rt_job_exchange){.strategy = facts->strategy->name,
                                              .options = made->exchange,
                                              .latency = facts->cost.latency,
                                              .bandwidth = facts->cost.bandwidth,
-                                             .adding = facts->cost.adding};
+                                             .adding = facts->cost.adding,
+                                             .shares = made->shares};
     return RT_OK;
 }
 
@@ -81,12 +107,14 @@ static rt_status job_write_job_set_all(const struct rt_training_config *config, 
         *job = *planned;
     else
         RT_TRY(job_write_job_set_training(config, made, job, err));
+    job->wait_master = config->token ? config->spec->cluster.wait_master : 0;
     job->learner = !facts ? RT_JOB_RING : facts->rings ? RT_JOB_HYBRID : RT_JOB_EXCHANGE;
+    job->keep = config->spec->cluster.recover ? RT_JOB_KEEP : 0;
     if (!facts) {
         job_write_job_set_ring(config, job);
         return RT_OK;
     }
-    job->keep = 0; /* only one ring goes on without a node */
+    job->ring.replica = RT_REPLICA_OFF;
     if (facts->rings)
         job->rings = facts->rings;
     RT_TRY(job_write_job_set_exchange(facts, made, job, err));
@@ -98,6 +126,20 @@ rt_status rt_job_write_training(const struct rt_training_config *config, const s
     struct made made = {0};
     struct rt_job values;
     rt_status status = job_write_job_set_all(config, planned, facts, &made, &values, err);
+    if (status == RT_OK)
+        status = rt_job_write(&values, job, err);
+    job_write_made_deinit(&made);
+    return status;
+}
+
+rt_status rt_job_write_measuring(const struct rt_training_config *config, struct rt_job **job,
+                                 struct rt_error *err) {
+    struct made made = {0};
+    struct rt_job values;
+    rt_job_defaults(&values);
+    rt_status status = job_write_job_set_training(config, &made, &values, err);
+    values.learner = RT_JOB_RING;
+    values.ring.replica = RT_REPLICA_OFF;
     if (status == RT_OK)
         status = rt_job_write(&values, job, err);
     job_write_made_deinit(&made);

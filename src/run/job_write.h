@@ -14,6 +14,8 @@ struct rt_job_facts {
     const struct rt_exchange_strategy *strategy;
     const struct rt_exchange_options *options; /* of the strategy */
     uint16_t rings;                            /* that exchange; 0: workers do */
+    const struct rt_slice_run *runs;           /* [workers] their slices; NULL: equal parts */
+    size_t workers;
 };
 
 /* The job of a ring (facts NULL), of an exchange, or of several rings. Of the training configuration: spec,
@@ -22,6 +24,10 @@ struct rt_job_facts {
  * planned: of several rings, the job of one as its plan left it; else NULL. */
 rt_status rt_job_write_training(const struct rt_training_config *config, const struct rt_job *planned,
                                 const struct rt_job_facts *facts, struct rt_job **job, struct rt_error *err);
+
+/* A job that describes the model and how it is trained, to measure its layers with (PROFILE). */
+rt_status rt_job_write_measuring(const struct rt_training_config *config, struct rt_job **job,
+                                 struct rt_error *err);
 
 /* The job of a ring that only evaluates, so many rows at a time at most. */
 rt_status rt_job_write_evaluating(const struct rt_tree *input, const struct rt_tree *layers, const char *loss,

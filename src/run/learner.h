@@ -31,6 +31,28 @@ struct rt_progressive;
 struct rt_stream;
 struct rt_exchange_strategy;
 
+/* Replicas that a run can go back to, the newest first. */
+struct rt_versions {
+    uint64_t version[2];
+    size_t count;
+};
+
+/* How a learner goes on. */
+struct rt_recovered {
+    uint64_t version;  /* the state is that of this replica again; 0: it is that of the seed */
+    size_t further;    /* other devices that are lost, */
+    char without[120]; /* and which, as part of a sentence */
+    char taken[160];   /* who has what the lost device had, likewise; "": nothing to say */
+    bool too_few;      /* with RT_LOST: the model does not fit on the devices that are left */
+};
+
+/* A stream whose state has gone back: what of it comes again. */
+struct rt_rewound {
+    uint64_t updates; /* that can be made again of examples that were kept */
+    uint64_t
+        examples; /* that had arrived before the first of those, or at all, since the stream was opened */
+};
+
 struct rt_learner {
     void *self;
     struct rt_model_state model_state;
@@ -47,6 +69,15 @@ struct rt_learner {
     /* Of a stream, else NULL. */
     const struct rt_progressive *progressive;
     struct rt_stream *stream;
+    /* Of a stream whose examples are kept until a replica has them: updates between two replicas at most; 0:
+     * nothing is kept. needs_room: nothing can be learnt before the newest replica is complete, for which
+     * replicate_finish waits, at most until the run is to stop. rewind: after recover, when the state is that
+     * of the given update. All NULL: there is no stream. */
+    uint64_t replica_updates;
+    bool (*needs_room)(void *self);
+    rt_status (*replicate_finish)(void *self, struct rt_error *err);
+    struct rt_rewound (*rewind)(void *self, uint64_t update);
+    bool image_on_disk; /* of one with recover and without replicate: images go into a file */
 
     /* One update; see rt_trainer_step. rows 0: the stream has ended, and nothing was done. */
     rt_status (*step)(void *self, struct rt_step *step, struct rt_error *err);
@@ -63,10 +94,27 @@ struct rt_learner {
                         struct rt_error *err);
     /* Of an exchange with servers; false: it has none. NULL: it is none. Also after stop. */
     bool (*exchange_counts)(void *self, struct rt_exchange_counts *counts);
-    /* After RT_LOST, with the device in the training configuration's `lost`: goes on without it, with
-     * parameters from the seed. micro_batch stays; nodes and predictions in *this are set anew. NULL: the
-     * run ends. */
-    rt_status (*recover)(void *self, struct rt_learner *learner, struct rt_error *err);
+    /* Replicas of the model's state, which survive the loss of a device: see recover. NULL: the learner keeps
+     * none, and the run keeps an image of the whole state on the master (run/replicate.c).
+     * replicate: begins with the state after the last update, at rest, unless it has begun; training goes on
+     * meanwhile, and the replica before stays until this one is complete. replicated: the version (updates)
+     * of the newest complete replica; 0: none. replica_interval: seconds between two that keep their cost for
+     * the other devices and for links within bounds; may be NULL. */
+    rt_status (*replicate)(void *self, uint64_t update, struct rt_error *err);
+    uint64_t replica_bytes; /* that one of them moves between devices */
+    uint64_t (*replicated)(void *self);
+    double (*replica_interval)(void *self);
+    /* Between two updates: whether another view of the run would be better than this one, and why, as a
+     * sentence. Then, after replicate, recover forms it. NULL: never. */
+    bool (*wants_view)(void *self, struct rt_error *why);
+    /* After RT_LOST, with the device in the training configuration's `lost`: goes on without it. With 0
+     * there, at rest: another view is formed, in which all go on with the state of the last replica. known:
+     * the replicas that are of use. A learner without replicas returns with the state of the seed.
+     * micro_batch stays as it was described; nodes and predictions in *learner are set anew. NULL: the run
+     * ends. moved: bytes of state that were moved between devices since then. */
+    rt_status (*recover)(void *self, struct rt_learner *learner, const struct rt_versions *known,
+                         struct rt_recovered *recovered, struct rt_error *err);
+    uint64_t (*moved)(void *self);
     /* The end in good order, after the last use of anything else. */
     rt_status (*stop)(void *self, struct rt_error *err);
     void (*destroy)(void *self);
@@ -87,9 +135,16 @@ struct rt_training_config {
     const char *strategy;    /* its name */
     const void *options;     /* of the strategy */
     const struct rt_exchange_strategy *exchange; /* of an exchange; else NULL */
-    const char *program; /* the ringtmp command, for local nodes; NULL: the one on the PATH */
+    const char *program;          /* the ringtmp command, for local nodes; NULL: the one on the PATH */
+    struct rt_endpoint *endpoint; /* see rt_run_set_endpoint; NULL: the learner makes one */
+    const uint8_t *token; /* of the run, which can be resumed with it (run/token.h); NULL: it cannot */
     const atomic_int *stop;
     size_t *lost; /* set with RT_LOST: the device, see struct rt_membership; may be NULL */
+    bool *gone;   /* [devices] the learner keeps here which of them are lost and not back */
+    /* A replica of the state after the last update has begun (see replicate), also where a checkpoint or a
+     * model is what asked for an image of it. */
+    void (*replicating)(void *user);
+    void *replicating_user;
     /* One sentence for people. */
     void (*notice)(void *user, const char *sentence);
     void (*warn)(void *user, const char *sentence); /* shown even when other notices are not */

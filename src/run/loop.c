@@ -48,14 +48,37 @@ rt_status rt_training_check_loss(const struct rt_training *training, const char 
     return rt_training_advise(training, RT_DIVERGED, err);
 }
 
+static rt_status training_keep_best_here(struct rt_training *training, struct rt_error *err) {
+    RT_TRY(rt_snapshot_take(&training->best, &training->learner.model_state, 1, false, NULL, err));
+    training->best_here = training->state.update;
+    return RT_OK;
+}
+
+static rt_status training_write_best(struct rt_training *training, struct rt_error *err) {
+    const bool was_here = training->best_here > 0;
+    const rt_status status = rt_modelfile_write(training->best_path, &training->run->trained,
+                                                &training->learner.model_state, NULL, err);
+    if (status == RT_OK) {
+        rt_snapshot_deinit(&training->best);
+        training->best_here = 0;
+    }
+    if (status != RT_IO)
+        return status;
+    const struct rt_error why = *err;
+    RT_TRY(training_keep_best_here(training, err));
+    struct rt_error told;
+    rt_fail(&told, RT_OK, "the best model so far could not be written (%.400s); it is kept in memory",
+            why.text);
+    if (!was_here)
+        rt_training_warn(training, told.text);
+    return RT_OK;
+}
+
 static rt_status training_keep_best(struct rt_training *training, struct rt_error *err) {
-    const struct rt_model_state *model_state = &training->learner.model_state;
-    return rt_training_advise(
-        training,
-        training->best_path
-            ? rt_modelfile_write(training->best_path, &training->run->trained, model_state, NULL, err)
-            : rt_snapshot_take(&training->best, model_state, NULL, err),
-        err);
+    return rt_training_advise(training,
+                              training->best_path ? training_write_best(training, err)
+                                                  : training_keep_best_here(training, err),
+                              err);
 }
 
 /* Counts what there was of training until then; nothing between then and now was any. */
@@ -186,6 +209,7 @@ static rt_status training_step_once(struct rt_training *training, struct rt_step
     if (step->rows == 0)
         return training_end_of_stream(training, err);
     training_count_step(training, step);
+    rt_training_note_new_update(training);
     if (isnan(training->first_step))
         training_journal_first_step(training, step);
     return training_validate_when_due(training, err);
@@ -214,6 +238,25 @@ static rt_status training_tend_checkpoint(struct rt_training *training, double n
     return status == RT_OK ? rt_training_save_tend(training, err) : status;
 }
 
+static rt_status training_tend_replica(struct rt_training *training, struct rt_error *err) {
+    if (!rt_training_replica_is_due(training))
+        return RT_OK;
+    const double began = rt_clock_wall();
+    RT_TRY(training_come_to_rest(training, err));
+    return rt_training_replicate(training, rt_clock_wall() - began, err);
+}
+
+/* Another view of the run, where the learner wants one. */
+static rt_status training_tend_view(struct rt_training *training, struct rt_error *err) {
+    const struct rt_learner *learner = &training->learner;
+    struct rt_error why;
+    if (!learner->wants_view || training->saving || training->replicas.without_images ||
+        !learner->wants_view(learner->self, &why))
+        return RT_OK;
+    RT_TRY(training_come_to_rest(training, err));
+    return rt_training_change_view(training, &why, err);
+}
+
 static rt_status training_one_update(struct rt_training *training, struct rt_error *err) {
     struct rt_step step;
     rt_status status = training_step_once(training, &step, err);
@@ -223,7 +266,10 @@ static rt_status training_one_update(struct rt_training *training, struct rt_err
     if (training->validation_update != step.update &&
         step.end - training->recent.start >= training->spec->train.report_seconds)
         rt_training_report(training, NULL);
-    return training_tend_checkpoint(training, step.end, err);
+    RT_TRY(training_tend_replica(training, err));
+    RT_TRY(training_tend_view(training, err));
+    RT_TRY(training_tend_checkpoint(training, step.end, err));
+    return rt_training_make_room(training, err);
 }
 
 rt_status rt_training_stopped(const struct rt_training *training, struct rt_error *err) {
@@ -234,7 +280,12 @@ rt_status rt_training_stopped(const struct rt_training *training, struct rt_erro
             planned);
     if (training->out.none)
         return rt_fail_more(err, RT_INTERRUPTED, "with out: none there is no checkpoint of it");
-    return rt_fail_more(err, RT_INTERRUPTED, "%s holds a checkpoint", training->run->out_dir);
+    if (!rt_checkpoint_exists(training->checkpoint_dir))
+        return rt_fail_more(err, RT_INTERRUPTED, "there was no checkpoint yet");
+    rt_fail_more(err, RT_INTERRUPTED, "%s holds a checkpoint", training->run->out_dir);
+    if (training->saved_update != training->state.update)
+        rt_fail_more(err, RT_INTERRUPTED, " of update %llu", (unsigned long long)training->saved_update);
+    return RT_INTERRUPTED;
 }
 
 /* A validation that falls due now, or is under way, is left to the run that resumes this one. */
@@ -267,12 +318,19 @@ static rt_status training_run_updates(struct rt_training *training, struct rt_er
         if (atomic_load_explicit(&training->run->stop, memory_order_relaxed))
             return training_stop_here(training, err);
         status = training_one_update(training, err);
-        if (status == RT_OK)
-            status = rt_journal_status(training->journal, err);
+        rt_training_tell_journal(training, false);
     }
     if (status == RT_INTERRUPTED)
         return training_stop_here(training, err);
     return status == RT_OK ? RT_OK : training_keep_learnt(training, status, err);
+}
+
+/* The model may well find room where the checkpoint did not. */
+static rt_status training_save_last(struct rt_training *training, struct rt_error *err) {
+    const rt_status status = rt_training_save(training, err);
+    if (status == RT_IO)
+        rt_training_tell_unwritten(training, err);
+    return status == RT_IO ? RT_OK : status;
 }
 
 rt_status rt_training_loop(struct rt_training *training, struct rt_error *err) {
@@ -293,7 +351,7 @@ rt_status rt_training_loop(struct rt_training *training, struct rt_error *err) {
     if (status == RT_OK)
         status = rt_training_watch(training, true, err);
     if (status == RT_OK)
-        status = rt_training_save(training, err);
+        status = training_save_last(training, err);
     if (status != RT_OK || training->validation_update == training->state.update)
         return status;
     if (training->datasets.validation.count || training->datasets.test.count) {

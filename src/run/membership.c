@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/sentence.h"
 #include "data/stream.h"
+#include "job/job.h"
 #include "net/tcp.h"
 #include "run/emulate.h"
 #include "tensor/answer.h"
@@ -16,6 +17,10 @@ size_t rt_membership_threads(const struct rt_spec *spec) {
         return (size_t)spec->train.threads;
     const size_t share = rt_cores_usable() / (size_t)spec->cluster.nodes;
     return share > 1 ? share : 1;
+}
+
+size_t rt_membership_most(const struct rt_spec *spec) {
+    return rt_spec_devices(spec) + (spec->cluster.listen ? RT_SPARE_SEATS : 0);
 }
 
 /* Says which key of the run file it is about. */
@@ -36,7 +41,9 @@ static rt_status membership_open_endpoint(const struct rt_spec *spec, const stru
     struct rt_tcp_settings settings = {.key = cluster->key ? key : NULL,
                                        .certificate = cluster->certificate,
                                        .private_key = cluster->private_key,
-                                       .authority = cluster->authority};
+                                       .authority = cluster->authority,
+                                       .silence_seconds = cluster->silence,
+                                       .silence_least = cluster->recover ? RT_JOB_SILENCE_LEAST : 0};
     if (link->bandwidth)
         rt_bandwidth_parse(link->bandwidth, &settings.bandwidth);
     if (link->latency)
@@ -71,8 +78,7 @@ rt_status rt_membership_check(const struct rt_spec *spec, struct rt_error *err) 
 static rt_status membership_read_addresses(const struct rt_spec *spec, const char **addresses,
                                            struct rt_error *err) {
     const struct rt_tree *node = spec->cluster.node;
-    const size_t count = rt_spec_devices(spec) - (size_t)spec->cluster.nodes;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < rt_spec_addresses(spec); i++) {
         const struct rt_tree *item = node->kind == RT_TREE_LIST ? node->items[i] : node;
         if (item->kind != RT_TREE_SCALAR || !*item->text)
             return rt_tree_fail(item, err, "cluster.node is a list of addresses, as [pi1:7117, pi2:7117]");
@@ -85,6 +91,7 @@ static rt_status membership_open_cluster(const struct rt_membership_settings *se
                                          struct rt_membership *membership, struct rt_error *err) {
     const struct rt_spec *spec = settings->spec;
     const size_t locals = (size_t)spec->cluster.nodes, count = rt_spec_devices(spec);
+    const bool several = rt_membership_most(spec) > 1;
     struct rt_pace *paces = NULL;
     struct rt_emulated_link *links = NULL;
     const char **addresses = NULL;
@@ -102,12 +109,16 @@ static rt_status membership_open_cluster(const struct rt_membership_settings *se
     if (status == RT_OK)
         membership->pace = paces[0];
     /* A stream wakes who waits for it through the endpoint, also on one device. */
-    if (status == RT_OK && (count > 1 || rt_stream_named(spec->data.train)))
+    if (status == RT_OK && settings->endpoint)
+        membership->endpoint = settings->endpoint;
+    else if (status == RT_OK && (several || rt_stream_named(spec->data.train)))
         status = membership_open_endpoint(spec, &links[0], &membership->endpoint, err);
-    if (status == RT_OK && count > 1) {
+    if (status == RT_OK && several) {
         struct rt_cluster_settings wanted = {
             .addresses = addresses,
-            .address_count = count - locals,
+            .address_count = rt_spec_addresses(spec),
+            .listen = spec->cluster.listen,
+            .wait_nodes = rt_spec_wait_nodes(spec),
             .local_nodes = locals - 1,
             .program = settings->program,
             .local_threads = rt_membership_threads(spec),
@@ -120,6 +131,7 @@ static rt_status membership_open_cluster(const struct rt_membership_settings *se
             .authority = spec->cluster.authority,
             .cache = spec->data.cache_dir,
             .exact = settings->exact,
+            .token = settings->token,
             .timeout = spec->cluster.timeout < 10 ? spec->cluster.timeout : 10,
             .work_timeout = spec->cluster.timeout,
             .waits = settings->waits,
@@ -145,20 +157,26 @@ static rt_status membership_name_devices(struct rt_membership *membership, size_
         status = rt_alloc(count, sizeof *membership->address, "the devices", &membership->address, err);
     membership->devices = status == RT_OK ? count : 0;
     for (size_t i = 0; i < membership->devices; i++) {
-        const struct rt_member *member = i ? rt_cluster_member(membership->cluster, i - 1) : NULL;
-        snprintf(membership->name[i], sizeof *membership->name, "%s", member ? member->name : "master");
-        if (member && !member->local)
-            memcpy(membership->address[i], member->address, sizeof *membership->address);
+        snprintf(membership->name[i], sizeof *membership->name, "master");
+        if (i > 0)
+            rt_membership_name(membership, i);
     }
     return status;
+}
+
+void rt_membership_name(struct rt_membership *membership, size_t device) {
+    const struct rt_member *member = rt_cluster_member(membership->cluster, device - 1);
+    snprintf(membership->name[device], sizeof *membership->name, "%s", member->name);
+    if (!member->local)
+        memcpy(membership->address[device], member->address, sizeof *membership->address);
 }
 
 rt_status rt_membership_form(const struct rt_membership_settings *settings, struct rt_membership *membership,
                              struct rt_error *err) {
     *membership = (struct rt_membership){0};
     rt_status status = membership_open_cluster(settings, membership, err);
-    return status == RT_OK ? membership_name_devices(membership, rt_spec_devices(settings->spec), err)
-                           : status;
+    const size_t count = membership->cluster ? rt_cluster_count(membership->cluster) + 1 : 1;
+    return status == RT_OK ? membership_name_devices(membership, count, err) : status;
 }
 
 void rt_membership_deinit(struct rt_membership *membership) {

@@ -37,6 +37,8 @@ rt_status rt_membership_lost(const struct rt_membership *membership, size_t devi
                              struct rt_error *err) {
     const double stalled = membership->endpoint ? rt_endpoint_stalled(membership->endpoint) : 0;
     char title[RT_TITLE_ROOM];
+    if (lost)
+        *lost = stalled > 0 || device == 0 ? RT_LOST_MASTER : device;
     if (stalled > 0 && device > 0)
         rt_fail_prefix(err, RT_LOST, "%.80s", membership->name[device]);
     if (stalled > 0)
@@ -44,8 +46,6 @@ rt_status rt_membership_lost(const struct rt_membership *membership, size_t devi
                               stalled);
     if (device == 0)
         return rt_fail_prefix(err, RT_LOST, "this machine was given up");
-    if (lost)
-        *lost = device;
     char how[RT_HOW_ROOM];
     if (membership->cluster && rt_cluster_ended(membership->cluster, device - 1, how)) {
         rt_fail_more(err, RT_LOST, "; it %s", how);

@@ -20,6 +20,7 @@
 struct writing {
     struct rt_tensors_out *out;
     struct rt_params_hash hash;
+    struct rt_error unwritten; /* why the file cannot be written; status RT_OK: it can */
 };
 
 static rt_status modelfile_declare_tensor(void *user, const char *name, const struct rt_shape *shape,
@@ -28,12 +29,16 @@ static rt_status modelfile_declare_tensor(void *user, const char *name, const st
     return rt_tensors_out_declare(user, name, shape, err);
 }
 
+/* A file that cannot be written is not the learner's fault: it hands out its state as if nothing were wrong.
+ */
 static rt_status modelfile_write_floats(void *user, size_t tensor, size_t count, const float *floats,
                                         struct rt_error *err) {
-    (void)tensor;
+    (void)tensor, (void)err;
     struct writing *writing = user;
     rt_params_hash_add(&writing->hash, count, floats);
-    return rt_tensors_out_write(writing->out, floats, count, err);
+    if (writing->unwritten.status == RT_OK)
+        (void)rt_tensors_out_write(writing->out, floats, count, &writing->unwritten);
+    return RT_OK;
 }
 
 static rt_status modelfile_write_names(struct rt_tensors_out *out, const char *key,
@@ -88,7 +93,7 @@ static rt_status modelfile_write_hashes(struct writing *writing, const struct rt
 
 rt_status rt_modelfile_write(const char *path, const struct rt_trained *trained,
                              const struct rt_model_state *model_state, char hex[65], struct rt_error *err) {
-    struct writing writing = {0};
+    struct writing writing = {.unwritten.status = RT_OK};
     char own[65];
     rt_status status = rt_tensors_out_create(path, &writing.out, err);
     if (status != RT_OK)
@@ -100,6 +105,8 @@ rt_status rt_modelfile_write(const char *path, const struct rt_trained *trained,
         status = rt_model_visit(model_state->model, modelfile_declare_tensor, writing.out, err);
     if (status == RT_OK)
         status = rt_model_state_write(model_state, 1, modelfile_write_floats, &writing, err);
+    if (status == RT_OK && writing.unwritten.status != RT_OK)
+        status = rt_fail(err, writing.unwritten.status, "%s", writing.unwritten.text);
     if (status == RT_OK)
         status = modelfile_write_hashes(&writing, model_state->model, own, err);
     rt_params_hash_close(&writing.hash);

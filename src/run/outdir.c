@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "run/checkpoint.h"
+#include "run/token.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -236,8 +237,10 @@ void rt_out_release(struct rt_run *run, bool used, struct rt_out *out) {
     if (!used && out->fresh) {
         if (outdir_join(run->out_dir, journal, path, NULL) == RT_OK)
             unlink(path);
-        if (outdir_join(run->out_dir, "checkpoint", path, NULL) == RT_OK)
+        if (outdir_join(run->out_dir, "checkpoint", path, NULL) == RT_OK) {
+            rt_token_remove(path);
             rmdir(path);
+        }
         if (out->made)
             rmdir(run->out_dir);
     }

@@ -1,7 +1,10 @@
 /* rt_run_make_plan: as far as a training goes before its first update, without data. */
 #include "base/fpenv.h"
+#include "learn/snapshot.h"
 #include "run/hybrid/rings.h"
 #include "run/job_write.h"
+#include "run/optimizer.h"
+#include "run/resilience.h"
 #include "run/run_inside.h"
 #include "run/strategy.h"
 #include <stdlib.h>
@@ -53,6 +56,40 @@ static rt_status planning_form(const struct rt_run *run, const struct rt_strateg
     return status == RT_OK && *rings ? rt_rings_planned(*rings, setup, err) : status;
 }
 
+/* Bytes of parameters, buffers and optimizer state. */
+static rt_status planning_count_state(const struct rt_spec *spec, const struct rt_strategy_choice *choice,
+                                      const struct rt_network *network, size_t *bytes, struct rt_error *err) {
+    struct rt_optim *optim;
+    RT_TRY(rt_train_optimizer(&spec->train, rt_strategy_exchange(choice), &optim, err));
+    *bytes = rt_snapshot_bytes(network->model, 1 + optim->type->state_tensors);
+    rt_optim_destroy(optim);
+    return RT_OK;
+}
+
+/* Of a strategy that has no layers to cut. */
+static char *planning_print_exchange(const struct rt_spec *spec, const struct rt_strategy_choice *choice,
+                                     size_t state) {
+    char *text = NULL;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+    if (!out)
+        return NULL;
+    fprintf(out,
+            "%s: every worker has the whole model, and its part of each batch; there are no layers to cut.\n",
+            choice->strategy->name);
+    if (rt_spec_devices(spec) > 1)
+        rt_resilience_print_image(spec, 2 * state,
+                                  spec->cluster.replica == RT_REPLICA_DISK ? "in a file"
+                                  : spec->cluster.replica == RT_REPLICA_MEMORY
+                                      ? "of memory"
+                                      : "of memory, or in a file where that is short",
+                                  out);
+    if (fclose(out) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
 static rt_status planning_make_plan(struct rt_run *run, char **plan, struct rt_error *err) {
     const struct rt_spec *spec = run->spec;
     const struct rt_computing computing = {.math = (enum rt_math)spec->train.math,
@@ -64,12 +101,6 @@ static rt_status planning_make_plan(struct rt_run *run, char **plan, struct rt_e
     struct rt_rings *rings = NULL;
     char *text = NULL;
     rt_status status = rt_strategy_read(spec, &choice, err);
-    if (status == RT_OK && choice.strategy->exchange && !choice.strategy->rings)
-        status =
-            rt_fail(err, RT_BAD_INPUT,
-                    "there is nothing to plan with %s: every worker has the whole model, and its part of "
-                    "each batch",
-                    choice.strategy->name);
     if (status == RT_OK)
         status = rt_network_describe(spec->model.input, spec->model.layers, spec->model.loss, &computing,
                                      &network, err);
@@ -79,10 +110,17 @@ static rt_status planning_make_plan(struct rt_run *run, char **plan, struct rt_e
     if (taken && run->notice)
         run->notice(run->notice_user, taken);
     free(taken);
+    const bool cuts = status == RT_OK && (!choice.strategy->exchange || choice.strategy->rings);
+    size_t state = 0;
     if (status == RT_OK)
+        status = planning_count_state(spec, &choice, &network, &state, err);
+    if (status == RT_OK && cuts)
         status = planning_form(run, &choice, &network, &rings, &setup, err);
     if (status == RT_OK) {
-        text = rings ? rt_rings_print(rings, &setup) : rt_ring_setup_print(&setup);
+        text = rings  ? rt_rings_print(rings, &setup)
+               : cuts ? rt_ring_setup_print(&setup)
+                      : planning_print_exchange(spec, &choice, state);
+        text = rt_resilience_add_checkpoint(text, spec, state);
         if (!text)
             status = rt_fail(err, RT_NO_MEMORY, "not enough memory for the plan");
     }

@@ -2,6 +2,7 @@
 #include "run/training.h"
 
 #include "base/clock.h"
+#include "base/sentence.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -69,6 +70,35 @@ void rt_training_journal_start(struct rt_training *training) {
     free(options);
     for (size_t i = 0; i < training->notice_count; i++)
         report_tell(training, training->notices[i].text, training->warns[i]);
+}
+
+static void report_journal_fails(struct rt_training *training, const struct rt_error *why) {
+    struct rt_error told;
+    training->unwritten.journal_at = rt_clock_wall();
+    if (training->unwritten.journal)
+        return;
+    training->unwritten.journal = true;
+    training->unwritten.journal_missing = rt_journal_missing(training->journal) - 1;
+    rt_fail(&told, RT_OK, "%.400s; the run goes on, and the lines are missing", why->text);
+    rt_training_warn(training, told.text);
+}
+
+/* A short line may fit where a long one does not: it has to be so for a while. */
+static const double journal_settles = 1;
+
+void rt_training_tell_journal(struct rt_training *training, bool last) {
+    struct rt_error why;
+    if (rt_journal_status(training->journal, &why) != RT_OK) {
+        report_journal_fails(training, &why);
+    } else if (training->unwritten.journal &&
+               (last || rt_clock_wall() > training->unwritten.journal_at + journal_settles)) {
+        training->unwritten.journal = false;
+        rt_fail(
+            &why, RT_OK, "journal.jsonl can be written again; %s",
+            RT_COUNTED(rt_journal_missing(training->journal) - training->unwritten.journal_missing, "line"));
+        rt_fail_more(&why, RT_OK, " missing");
+        rt_training_warn(training, why.text);
+    }
 }
 
 static uint64_t report_epoch_of(const struct rt_training *training) {

@@ -5,6 +5,7 @@
 #include "base/sentence.h"
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 
 /* What may help a training whose values grow without bound. Where gradients are stale, that is the likeliest
  * cause; and a strategy that cannot clip is not told to. */
@@ -46,18 +47,55 @@ rt_status rt_training_save_begin(struct rt_training *training, struct rt_error *
     rt_status status = rt_training_fingerprint(training, err);
     if (status != RT_OK)
         return status;
+    const double began = rt_clock_wall();
     status = rt_checkpoint_begin(training->checkpoint_dir, &training->learner.model_state, &training->state,
                                  &training->fingerprint, &training->saving, err);
+    training->cost.checkpoint_seconds += rt_clock_wall() - began;
     training->saving_update = training->state.update;
     return rt_training_advise(training, status, err);
 }
 
-static rt_status resume_save_finish(struct rt_training *training, struct rt_error *err) {
+void rt_training_tell_unwritten(struct rt_training *training, const struct rt_error *why) {
+    struct rt_error told;
+    if (training->unwritten.checkpoint)
+        return;
+    training->unwritten.checkpoint = true;
+    rt_fail(&told, RT_OK,
+            "the checkpoint of update %llu could not be written (%.400s); the run goes on, and ",
+            (unsigned long long)training->saving_update, why->text);
+    if (rt_checkpoint_exists(training->checkpoint_dir))
+        rt_fail_more(&told, RT_OK, "the last one is of update %llu",
+                     (unsigned long long)training->saved_update);
+    else
+        rt_fail_more(&told, RT_OK, "there is none yet");
+    rt_training_warn(training, told.text);
+}
+
+static void resume_tell_written(struct rt_training *training) {
+    struct rt_error told;
+    if (!training->unwritten.checkpoint)
+        return;
+    training->unwritten.checkpoint = false;
+    rt_fail(&told, RT_OK, "checkpoints can be written again: the last is of update %llu",
+            (unsigned long long)training->saving_update);
+    rt_training_warn(training, told.text);
+}
+
+/* unwritten: status RT_OK, or why there is no file. */
+static rt_status resume_save_finish(struct rt_training *training, struct rt_error *unwritten,
+                                    struct rt_error *err) {
+    const struct rt_model_state *model_state = &training->learner.model_state;
     struct rt_checkpoint_out *saving = training->saving;
     training->saving = NULL;
-    rt_status status = rt_training_advise(training, rt_checkpoint_finish(saving, err), err);
-    if (status != RT_OK)
+    const double began = rt_clock_wall();
+    const rt_status status = rt_training_advise(training, rt_checkpoint_finish(saving, unwritten, err), err);
+    training->cost.checkpoint_seconds += rt_clock_wall() - began;
+    if (status != RT_OK || unwritten->status != RT_OK)
         return status;
+    training->saved_update = training->saving_update;
+    training->cost.checkpoints++;
+    training->cost.checkpoint_bytes += rt_snapshot_bytes(model_state->model, model_state->tensors);
+    resume_tell_written(training);
     const struct rt_field fields[] = {RT_INT("update", training->saving_update),
                                       RT_REAL("seconds", rt_clock_wall() - training->checkpoint_at)};
     rt_journal_write(training->journal, "checkpoint", fields, 2);
@@ -72,23 +110,46 @@ static void resume_enter_state(struct rt_training *training, enum rt_state state
 rt_status rt_training_save_tend(struct rt_training *training, struct rt_error *err) {
     if (!training->saving || !rt_checkpoint_done(training->saving))
         return RT_OK;
+    struct rt_error unwritten;
     resume_enter_state(training, RT_STATE_ENCODE);
-    rt_status status = resume_save_finish(training, err);
+    rt_status status = resume_save_finish(training, &unwritten, err);
+    if (status == RT_OK && unwritten.status != RT_OK)
+        rt_training_tell_unwritten(training, &unwritten);
     resume_enter_state(training, RT_STATE_BACKWARD);
     return status;
+}
+
+rt_status rt_training_save_finish(struct rt_training *training, struct rt_error *err) {
+    struct rt_error unwritten;
+    if (!training->saving)
+        return RT_OK;
+    RT_TRY(resume_save_finish(training, &unwritten, err));
+    if (unwritten.status != RT_OK)
+        rt_training_tell_unwritten(training, &unwritten);
+    return RT_OK;
+}
+
+static rt_status resume_save_now(struct rt_training *training, struct rt_error *unwritten,
+                                 struct rt_error *err) {
+    RT_TRY(rt_training_save_begin(training, err));
+    return resume_save_finish(training, unwritten, err);
 }
 
 rt_status rt_training_save(struct rt_training *training, struct rt_error *err) {
     if (!training->checkpoint_dir)
         return RT_OK;
+    struct rt_error unwritten = {.status = RT_OK};
     resume_enter_state(training, RT_STATE_ENCODE);
-    rt_status status = training->saving ? resume_save_finish(training, err) : RT_OK;
+    rt_status status = training->saving ? resume_save_finish(training, &unwritten, err) : RT_OK;
     if (status == RT_OK)
-        status = rt_training_save_begin(training, err);
-    if (status == RT_OK)
-        status = resume_save_finish(training, err);
+        status = resume_save_now(training, &unwritten, err);
+    /* Nothing that came after the one before would be kept: rather one checkpoint than two. */
+    if (status == RT_OK && unwritten.status != RT_OK && rt_checkpoint_make_room(training->checkpoint_dir))
+        status = resume_save_now(training, &unwritten, err);
     training->checkpoint_at = rt_clock_wall();
     resume_enter_state(training, RT_STATE_BACKWARD);
+    if (status == RT_OK && unwritten.status != RT_OK)
+        return rt_fail(err, unwritten.status, "%s", unwritten.text);
     return status;
 }
 
@@ -100,7 +161,7 @@ static rt_status resume_load(struct rt_training *training, struct rt_training_st
     if (status != RT_OK)
         return status;
     if (notice.text[0])
-        rt_training_notice(training, "%s", notice.text);
+        rt_training_warn(training, notice.text);
     if (!*rescored || !state->validated)
         return RT_OK;
     state->best_loss = (double)INFINITY;
@@ -115,7 +176,32 @@ static rt_status resume_load(struct rt_training *training, struct rt_training_st
 rt_status rt_training_restore(struct rt_training *training, struct rt_training_state *state,
                               struct rt_error *err) {
     const char *rescored;
-    return resume_load(training, state, &rescored, err);
+    RT_TRY(resume_load(training, state, &rescored, err));
+    training->saved_update = state->update; /* that of an older one, where the newest was damaged */
+    return RT_OK;
+}
+
+/* The examples of a stream that were learnt from after the checkpoint do not come again by themselves. How
+ * many the run knew of last is in its journal. */
+static void resume_stream(struct rt_training *training) {
+    const uint64_t samples = training->state.samples;
+    char *path = rt_training_text("%s/journal.jsonl", training->run->out_dir);
+    const uint64_t last = path ? rt_journal_last(path, "samples") : UINT64_MAX;
+    free(path);
+    if (last == samples) /* it was saved when it ended */
+        return;
+    const bool known = last != UINT64_MAX && last > samples;
+    training->rows_not_saved = known ? last - samples : 0;
+    if (known)
+        rt_training_notice(training,
+                           "the state is that after %s of the stream; at least %" PRIu64
+                           " later ones were learnt from and are lost, unless the sender sends them again",
+                           RT_COUNTED(samples, "example"), training->rows_not_saved);
+    else
+        rt_training_notice(training,
+                           "the state is that after %s of the stream; later ones that were learnt from are "
+                           "lost, unless the sender sends them again",
+                           RT_COUNTED(samples, "example"));
 }
 
 rt_status rt_training_resume(struct rt_training *training, struct rt_error *err) {
@@ -128,7 +214,10 @@ rt_status rt_training_resume(struct rt_training *training, struct rt_error *err)
         return status;
     training->seconds_before = state->seconds;
     training->validated_before = state->validation_seconds;
-    training->first_update = state->update;
+    training->first_update = training->saved_update = training->view_update = state->update;
+    training->first_samples = state->samples;
+    if (training->learner.stream)
+        resume_stream(training);
     if (training->schedule.kind == RT_SCHEDULE_COSINE && state->planned != training->updates)
         rt_training_notice(
             training,

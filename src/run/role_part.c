@@ -42,6 +42,16 @@ rt_status rt_role_part_run(struct rt_role_part *part, struct rt_session *session
     return status;
 }
 
+size_t rt_role_part_holdings(struct rt_role_part *part, struct rt_session *session,
+                             struct rt_holding holdings[RT_MAX_HOLDINGS]) {
+    if (!part->role.holdings)
+        return 0;
+    const struct outer outer = role_part_enter(part, session);
+    const size_t count = part->role.holdings(session, holdings);
+    role_part_leave(part, session, outer);
+    return count;
+}
+
 void rt_role_part_end(struct rt_role_part *part, struct rt_session *session) {
     if (!part->role.end)
         return;

@@ -15,6 +15,8 @@ rt_status rt_role_part_profile(struct rt_role_part *part, struct rt_session *ses
 rt_status rt_role_part_assign(struct rt_role_part *part, struct rt_session *session,
                               const struct rt_assign *asked, uint64_t *memory, struct rt_error *err);
 rt_status rt_role_part_run(struct rt_role_part *part, struct rt_session *session, struct rt_error *err);
+size_t rt_role_part_holdings(struct rt_role_part *part, struct rt_session *session,
+                             struct rt_holding holdings[RT_MAX_HOLDINGS]);
 void rt_role_part_end(struct rt_role_part *part, struct rt_session *session); /* a zeroed one is fine */
 
 #endif

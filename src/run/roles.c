@@ -34,6 +34,8 @@ static void roles_end(struct rt_session *session) {
     struct rt_role_part *part = session->role;
     if (!part)
         return;
+    if (session->endpoint)
+        rt_endpoint_set_silence(session->endpoint, 0, 0);
     rt_role_part_end(part, session);
     session->role = NULL;
     free(part);
@@ -41,14 +43,28 @@ static void roles_end(struct rt_session *session) {
 
 static rt_status roles_assign(struct rt_session *session, const struct rt_assign *asked, uint64_t *memory,
                               struct rt_error *err) {
-    struct rt_role_part *part;
+    struct rt_role_part *part = session->role;
     struct rt_role role;
-    roles_end(session); /* a second assignment takes the place of the first */
+    double most, least;
     RT_TRY(roles_choose_role(session, asked->job, &role, err));
-    RT_TRY(rt_alloc(1, sizeof *part, "a node's part", &part, err));
+    RT_TRY(rt_job_silence_of(asked->job, &most, &least, err));
+    RT_TRY(rt_job_wait_of(asked->job, &session->wait_master, err));
+    if (session->endpoint)
+        rt_endpoint_set_silence(session->endpoint, most, least);
+    if (part && part->role.assign != role.assign) {
+        roles_end(session);
+        part = NULL;
+    }
+    if (!part)
+        RT_TRY(rt_alloc(1, sizeof *part, "a node's part", &part, err));
     part->role = role;
     session->role = part;
     return rt_role_part_assign(part, session, asked, memory, err);
+}
+
+static size_t roles_holdings(struct rt_session *session, struct rt_holding holdings[RT_MAX_HOLDINGS]) {
+    struct rt_role_part *part = session->role;
+    return part ? rt_role_part_holdings(part, session, holdings) : 0;
 }
 
 static rt_status roles_run(struct rt_session *session, struct rt_error *err) {
@@ -60,5 +76,6 @@ struct rt_role rt_node_roles(const struct rt_node_device *device) {
                             .assign = roles_assign,
                             .run = roles_run,
                             .end = roles_end,
+                            .holdings = roles_holdings,
                             .user = (void *)(uintptr_t)device};
 }

@@ -154,6 +154,7 @@ void rt_run_close(struct rt_run *run) {
     free(run->program);
     free(run->plan);
     free(run->views);
+    free(run->gone);
     free(run);
 }
 
@@ -303,6 +304,10 @@ rt_status rt_run_set_program(struct rt_run *run, const char *path, struct rt_err
     return RT_OK;
 }
 
+void rt_run_set_endpoint(struct rt_run *run, struct rt_endpoint *endpoint) {
+    run->endpoint = endpoint;
+}
+
 void rt_run_set_process_start(struct rt_run *run, double wall) {
     run->process_start = wall;
 }
@@ -313,7 +318,7 @@ const char *rt_run_out_dir(const struct rt_run *run) {
 
 const char *rt_run_node(const struct rt_run *run, size_t i) {
     const struct rt_tree *node = run->spec->cluster.node;
-    if (i >= rt_spec_devices(run->spec) - rt_run_local_nodes(run))
+    if (i >= rt_spec_addresses(run->spec))
         return NULL;
     return (node->kind == RT_TREE_LIST ? node->items[i] : node)->text;
 }
@@ -322,8 +327,12 @@ size_t rt_run_local_nodes(const struct rt_run *run) {
     return (size_t)run->spec->cluster.nodes;
 }
 
-size_t rt_run_lost_node(const struct rt_run *run) {
-    return run->lost > 0 && rt_run_node(run, run->lost - 1) ? run->lost - 1 : SIZE_MAX;
+bool rt_run_node_is_lost(const struct rt_run *run, size_t i) {
+    return rt_run_node(run, i) && (run->lost == i + 1 || (i + 1 < run->gone_count && run->gone[i + 1]));
+}
+
+bool rt_run_has_too_few(const struct rt_run *run) {
+    return run->too_few;
 }
 
 const struct rt_run_facts *rt_run_facts(const struct rt_run *run) {

@@ -26,6 +26,11 @@ void rt_run_set_terms(struct rt_run *run, const struct rt_run_terms *terms); /* 
 /* The ringtmp command, which local nodes are started with. Default: the one on the PATH. */
 rt_status rt_run_set_program(struct rt_run *run, const char *path, struct rt_error *err);
 
+/* The run's place on the network, which it takes over: training uses it instead of one of its own over TCP.
+ * For one training. */
+struct rt_endpoint;
+void rt_run_set_endpoint(struct rt_run *run, struct rt_endpoint *endpoint);
+
 /* When the process started, as rt_clock_wall() read it; the first statement of main is a good place. Default:
  * when the run was opened. The journal gives its times from here. */
 void rt_run_set_process_start(struct rt_run *run, double wall);
@@ -39,8 +44,10 @@ const char *rt_run_out_dir(const struct rt_run *run);
  */
 const char *rt_run_node(const struct rt_run *run, size_t i);
 size_t rt_run_local_nodes(const struct rt_run *run);
-/* After RT_LOST: which of cluster.node it was; SIZE_MAX: none of these. */
-size_t rt_run_lost_node(const struct rt_run *run);
+/* After a training that did not come to its end: whether that node was lost by then, and is not back. */
+bool rt_run_node_is_lost(const struct rt_run *run, size_t i);
+/* Whether it ended because the model does not fit on the devices that were left. */
+bool rt_run_has_too_few(const struct rt_run *run);
 
 /* What is known once the data are open. The first progress report comes before the first update (its update
  * and samples are 0, or what the checkpoint says), so a progress callback always finds them. */

@@ -27,9 +27,13 @@ struct rt_run {
     bool without_files; /* the last training was with out: none */
     struct rt_run_terms terms;
     size_t lost; /* the device, counted from the master, that ended the last training; 0: none did */
+    bool *gone;  /* [gone_count] likewise those that were lost before, and the training went on without */
+    size_t gone_count;
+    bool too_few; /* the model did not fit on the devices that were left */
     atomic_int stop;
     double process_start;
-    char *program; /* the ringtmp command, for local nodes; NULL: the one on the PATH */
+    char *program;                /* the ringtmp command, for local nodes; NULL: the one on the PATH */
+    struct rt_endpoint *endpoint; /* for the next training; NULL: it makes one */
     rt_notice_fn notice;
     void *notice_user;
     rt_notice_fn warning;

@@ -1,4 +1,4 @@
-/* Setting up a training run: network, data, optimizer, trainer, and the parameters it starts from. */
+/* Setting up a training run: network, data, optimizer, trainer, and its files. */
 #include "run/training.h"
 
 #include "base/clock.h"
@@ -8,13 +8,13 @@
 #include "learn/batches.h"
 #include "run/membership.h"
 #include "run/optimizer.h"
+#include "run/resilience.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 char *rt_training_text(const char *format, ...) {
     va_list args;
@@ -209,8 +209,12 @@ static rt_status training_open_learner(struct rt_training *training, struct rt_e
         .schedule = &training->schedule,
         .per_epoch = training->per_epoch,
         .rests = training->validations,
+        .token = training->has_token ? training->token : NULL,
         .stop = &training->run->stop,
         .lost = &training->run->lost,
+        .gone = training->run->gone,
+        .replicating = rt_training_note_replica,
+        .replicating_user = training,
         .notice = training_tell,
         .warn = warn,
         .notice_user = training,
@@ -220,6 +224,7 @@ static rt_status training_open_learner(struct rt_training *training, struct rt_e
         .options = training->choice.settings,
         .exchange = exchange,
         .program = training->run->program,
+        .endpoint = training->run->endpoint,
         .settings = {.seed = (uint64_t)train->seed,
                      .batch = (size_t)training->batch,
                      .micro_batch = train->micro_batch < 0 ? 0 : (size_t)train->micro_batch,
@@ -231,39 +236,30 @@ static rt_status training_open_learner(struct rt_training *training, struct rt_e
     return training->choice.strategy->open(&config, &training->learner, err);
 }
 
-/* ---- where it starts from ---- */
+/* ---- files ---- */
 
-/* A file that another program made may have a matrix the other way round. */
-static rt_status training_load_init_from(struct rt_training *training, const char *path,
-                                         struct rt_error *err) {
-    char name[64];
-    rt_status status = rt_modelfile_load(path, &training->learner.model_state, 0, NULL, err);
-    if (status == RT_OK)
-        status = rt_modelfile_doubt(path, training->run->trained.network.model, name, err);
-    if (status == RT_OK && name[0])
-        rt_training_notice(
-            training,
-            "%s was not written by ringtmp: the square '%s' is taken as [inputs, units], but PyTorch "
-            "keeps a Linear's weight as [units, inputs]; docs/outputs.md has the conversion",
-            path, name);
-    return status;
+/* A device that is lost while the state is loaded is done without, as later. */
+static rt_status training_begin(struct rt_training *training, struct rt_error *err) {
+    const bool resumes = training->run->resume && !training->out.begins;
+    for (;;) {
+        const rt_status status =
+            resumes ? rt_training_resume(training, err) : rt_training_start_parameters(training, err);
+        if (!rt_training_can_recover(training, status))
+            return status;
+        RT_TRY(rt_training_recover(training, err));
+    }
 }
 
-/* model.init: as given, else relative to the run file, as data files are. */
-static rt_status training_load_init(struct rt_training *training, struct rt_error *err) {
-    const char *init = training->spec->model.init;
-    if (init[0] == '/' || access(init, F_OK) == 0)
-        return training_load_init_from(training, init, err);
-    char *path = rt_training_text("%s/%s", training->spec->base_dir, init);
-    if (!path)
-        return rt_fail(err, RT_NO_MEMORY, "%s: not enough memory to read it", init);
-    rt_status status = training_load_init_from(training, path, err);
-    free(path);
-    return status;
-}
-
-rt_status rt_training_start_parameters(struct rt_training *training, struct rt_error *err) {
-    return training->spec->model.init ? training_load_init(training, err) : RT_OK;
+/* Nodes on other machines wait for a master that is started again. */
+static void training_take_token(struct rt_training *training) {
+    struct rt_error err;
+    if (training->out.none || !rt_run_node(training->run, 0))
+        return;
+    training->has_token = rt_token_take(training->checkpoint_dir, training->token, &err) == RT_OK;
+    if (training->has_token)
+        return;
+    rt_fail_more(&err, err.status, "; if this machine fails, its nodes will not wait for it");
+    rt_training_warn(training, err.text);
 }
 
 static rt_status training_open_out(struct rt_training *training, struct rt_error *err) {
@@ -298,9 +294,23 @@ static void training_note_facts(struct rt_training *training) {
                               .nodes_offered = rt_spec_devices(training->spec),
                               .predicted_samples_per_s = training->learner.predicted_samples_per_s,
                               .predicted_at_most = training->learner.predicted_at_most};
-    training->run->plan = training->learner.plan;
+    training->run->plan = training->out.none
+                              ? training->learner.plan
+                              : rt_resilience_add_checkpoint(
+                                    training->learner.plan, training->spec,
+                                    rt_snapshot_bytes(network->model, training->learner.model_state.tensors));
     training->learner.plan = NULL;
     training->run->has_facts = true;
+}
+
+static rt_status training_count_devices(struct rt_run *run, struct rt_error *err) {
+    const size_t devices = rt_membership_most(run->spec);
+    free(run->gone);
+    run->lost = run->gone_count = 0;
+    run->too_few = false;
+    RT_TRY(rt_alloc(devices, sizeof *run->gone, "the devices", &run->gone, err));
+    run->gone_count = devices;
+    return RT_OK;
 }
 
 rt_status rt_training_open(struct rt_run *run, struct rt_training *training, struct rt_error *err) {
@@ -322,8 +332,9 @@ rt_status rt_training_open(struct rt_run *run, struct rt_training *training, str
     run->views = NULL;
     run->view_count = 0;
     run->has_exchange = false;
-    run->lost = 0;
-    rt_status status = rt_strategy_read(run->spec, &training->choice, err);
+    rt_status status = training_count_devices(run, err);
+    if (status == RT_OK)
+        status = rt_strategy_read(run->spec, &training->choice, err);
     if (status == RT_OK)
         status = training_check_strategy(training, err);
     if (status == RT_OK)
@@ -337,16 +348,16 @@ rt_status rt_training_open(struct rt_run *run, struct rt_training *training, str
     if (status == RT_OK)
         status = training_open_network(training, err);
     if (status == RT_OK)
+        training_take_token(training);
+    if (status == RT_OK)
         status = training_open_data(training, err);
     if (status == RT_OK)
         status = training_open_learner(training, err);
     if (status == RT_OK && training->out.begins)
         rt_training_notice(training, "%s holds no checkpoint yet: the run starts from the beginning",
                            run->out_dir);
-    if (status == RT_OK && run->resume && !training->out.begins)
-        status = rt_training_resume(training, err);
-    else if (status == RT_OK)
-        status = rt_training_start_parameters(training, err);
+    if (status == RT_OK)
+        status = training_begin(training, err);
     if (status == RT_OK)
         status = training_open_out(training, err);
     if (status != RT_OK)
@@ -367,10 +378,14 @@ void rt_training_close(struct rt_training *training) {
     rt_strategy_choice_deinit(&training->choice);
     free(training->reports);
     free(training->before);
+    for (size_t i = 0; i < training->recoveries.count; i++)
+        free(training->recoveries.recovery[i].cause);
+    free(training->recoveries.recovery);
     rt_datasets_close(&training->datasets);
     rt_fingerprint_deinit(&training->fingerprint);
     rt_journal_close(training->journal);
     rt_snapshot_deinit(&training->best);
+    rt_snapshot_deinit(&training->replicas.image);
     rt_out_release(training->run, training->started, &training->out);
     free(training->checkpoint_dir);
     free(training->best_path);

@@ -345,9 +345,9 @@ rt_status rt_strategy_read(const struct rt_spec *spec, struct rt_strategy_choice
     if (spec->cluster.strategy)
         status = strategy_read_words(spec->cluster.strategy, &made, err);
     else
-        made.strategy = rt_strategy_find(rt_stream_named(spec->data.train) ? "ring-stream"
-                                         : rt_spec_devices(spec) > 1       ? "ring"
-                                                                           : "sgd");
+        made.strategy = rt_strategy_find(rt_stream_named(spec->data.train)                   ? "ring-stream"
+                                         : rt_spec_devices(spec) > 1 || spec->cluster.listen ? "ring"
+                                                                                             : "sgd");
     if (status == RT_OK)
         status = strategy_read_settings(&made, err);
     if (status == RT_OK)

@@ -29,12 +29,12 @@ static json_t *summary_traffic_of(uint64_t counts[RT_METRIC_LINKS][RT_METRIC_KIN
     const bool served = strategy->rings && rt_exchange_rules(strategy->exchange, choice->settings);
     static const struct link_names {
         const char *name, *kinds[RT_METRIC_KINDS];
-    } ring[] = {{"next", {"control", "gradients", "activations", "bulk", "probe"}},
-                {"previous", {"control", "gradients", "activations", "bulk", "probe"}},
-                {"across", {"control", "examples", "gradients", "bulk", "probe"}},
-                {"across", {"control", "parameters", "gradients", "bulk", "probe"}}},
-      exchange[] = {{"master", {"control", "parameters", "gradients", "bulk", "probe"}},
-                    {"others", {"control", "parameters", "gradients", "bulk", "probe"}}};
+    } ring[] = {{"next", {"control", "gradients", "activations", "bulk", "replica", "probe"}},
+                {"previous", {"control", "gradients", "activations", "bulk", "replica", "probe"}},
+                {"across", {"control", "examples", "gradients", "bulk", "replica", "probe"}},
+                {"across", {"control", "parameters", "gradients", "bulk", "replica", "probe"}}},
+      exchange[] = {{"master", {"control", "parameters", "gradients", "bulk", "replica", "probe"}},
+                    {"others", {"control", "parameters", "gradients", "bulk", "replica", "probe"}}};
     const struct link_names *links = strategy->exchange && !strategy->rings ? exchange : ring;
     json_t *map = json_object();
     for (int i = 0; i < (strategy->rings ? 3 : 2); i++) {
@@ -103,7 +103,7 @@ static json_t *summary_node_of(const struct rt_training *training, size_t index,
     if (training->learner.nodes > 1 && !training->choice.strategy->exchange) {
         summary_put(node, "staleness_mean",
                     row->samples
-                        ? summary_real(row->staleness_sum / (double)(row->updates - training->first_update))
+                        ? summary_real(row->staleness_sum / (double)(row->updates - training->view_update))
                         : json_null(),
                     ok);
         summary_put(node, "staleness_max", summary_integer(row->staleness_max), ok);
@@ -131,6 +131,59 @@ static void summary_model_validation(const struct rt_training *training, double 
         *loss = training->validation_loss;
         *accuracy = training->validation_accuracy;
     }
+}
+
+static json_t *summary_recovery_of(const struct rt_recovery *recovery, bool *ok) {
+    json_t *map = json_object();
+    summary_put(map, "cause", json_string(recovery->cause), ok);
+    summary_put(map, "seconds", summary_real(recovery->seconds), ok);
+    summary_put(map, "new_update_seconds", summary_real(recovery->new_seconds), ok);
+    summary_put(map, "nodes", summary_integer(recovery->nodes), ok);
+    summary_put(map, "from", json_string(recovery->from), ok);
+    summary_put(map, "update", summary_integer(recovery->update), ok);
+    summary_put(map, "replayed_updates", summary_integer(recovery->replayed), ok);
+    summary_put(map, "rows_lost", summary_integer(recovery->rows_lost), ok);
+    summary_put(map, "bytes", summary_integer(recovery->bytes), ok);
+    return map;
+}
+
+/* Those that a loss has caused, or the other changes of the view. */
+static json_t *summary_views(const struct rt_training *training, bool lost, bool *ok) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < training->recoveries.count; i++) {
+        const struct rt_recovery *recovery = &training->recoveries.recovery[i];
+        if (recovery->lost == lost)
+            *ok = json_array_append_new(list, summary_recovery_of(recovery, ok)) == 0 && *ok;
+    }
+    return list;
+}
+
+static void summary_put_recoveries(json_t *map, const struct rt_training *training, bool *ok) {
+    uint64_t replayed = 0, bytes = 0;
+    double seconds = 0;
+    for (size_t i = 0; i < training->recoveries.count; i++) {
+        const struct rt_recovery *recovery = &training->recoveries.recovery[i];
+        replayed += recovery->replayed;
+        bytes += recovery->bytes;
+        seconds += recovery->seconds;
+    }
+    summary_put(map, "recoveries", summary_integer(training->recoveries.losses), ok);
+    summary_put(map, "recovery_seconds", summary_real(seconds), ok);
+    summary_put(map, "replayed_updates", summary_integer(replayed), ok);
+    summary_put(map, "recovery_bytes", summary_integer(bytes), ok);
+    summary_put(map, "recovery_events", summary_views(training, true, ok), ok);
+    summary_put(map, "view_changes", summary_views(training, false, ok), ok);
+}
+
+static json_t *summary_resilience(const struct rt_training *training, bool *ok) {
+    json_t *map = json_object();
+    summary_put(map, "replicas", summary_integer(training->cost.replicas), ok);
+    summary_put(map, "replica_seconds", summary_real(training->cost.replica_seconds), ok);
+    summary_put(map, "replica_bytes", summary_integer(training->cost.replica_bytes), ok);
+    summary_put(map, "checkpoints", summary_integer(training->cost.checkpoints), ok);
+    summary_put(map, "checkpoint_seconds", summary_real(training->cost.checkpoint_seconds), ok);
+    summary_put(map, "checkpoint_bytes", summary_integer(training->cost.checkpoint_bytes), ok);
+    return map;
 }
 
 static json_t *summary_of(const struct rt_training *training, bool *ok) {
@@ -176,6 +229,8 @@ static json_t *summary_of(const struct rt_training *training, bool *ok) {
                     ok);
         summary_put(map, "stream_read", summary_integer(counters.read), ok);
         summary_put(map, "stream_dropped", summary_integer(counters.dropped), ok);
+        summary_put(map, "rows_lost",
+                    summary_integer(training->recoveries.rows_lost + training->rows_not_saved), ok);
     }
     summary_put_exchange(map, training, ok);
     summary_put(map, "first_step_s", summary_real(training->first_step), ok);
@@ -191,9 +246,8 @@ static json_t *summary_of(const struct rt_training *training, bool *ok) {
     for (size_t i = 0; i < training->learner.nodes; i++)
         bytes += rt_traffic_sum(training->reports[i].row.sent);
     summary_put(map, "bytes_sent", summary_integer(bytes), ok);
-    summary_put(map, "recoveries", summary_integer(training->recoveries.count), ok);
-    summary_put(map, "recovery_seconds", summary_real(training->recoveries.seconds), ok);
-    summary_put(map, "replayed_updates", summary_integer(training->recoveries.replayed), ok);
+    summary_put_recoveries(map, training, ok);
+    summary_put(map, "resilience", summary_resilience(training, ok), ok);
     summary_put(map, "version", json_string(RT_VERSION), ok);
     for (size_t i = 0; i < training->learner.nodes; i++)
         *ok = json_array_append_new(nodes, summary_node_of(training, i, ok)) == 0 && *ok;

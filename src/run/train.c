@@ -52,12 +52,17 @@ static rt_status train_train(struct rt_training *training, struct rt_error *err)
             status = rt_training_finish(training, err);
     } while (rt_training_can_recover(training, status) &&
              (status = rt_training_recover(training, err)) == RT_OK);
+    if (status == RT_LOST && training->learner.recover && atomic_load(&training->run->stop))
+        status = rt_training_stop_without_view(training, err);
     rt_training_journal_end(training,
                             status == RT_OK            ? "done"
                             : status == RT_INTERRUPTED ? "interrupted"
                                                        : "failed",
                             status == RT_OK ? NULL : err->text);
-    return status == RT_OK ? rt_journal_status(training->journal, err) : status;
+    if (status == RT_OK && training->checkpoint_dir) /* nothing is left to be resumed */
+        rt_token_remove(training->checkpoint_dir);
+    rt_training_tell_journal(training, true);
+    return status;
 }
 
 static rt_status train_run(struct rt_run *run, rt_progress_fn progress, void *user, struct rt_error *err) {

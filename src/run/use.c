@@ -36,7 +36,7 @@ static rt_status use_load_trained(struct rt_run *run, struct rt_error *err) {
     struct rt_snapshot *kept = &run->trained.kept;
     rt_status status = rt_network_allocate(network, err);
     if (status == RT_OK)
-        status = kept->floats ? use_take_kept(kept, network, err) : use_read_written(run, network, err);
+        status = kept->tensors > 0 ? use_take_kept(kept, network, err) : use_read_written(run, network, err);
     if (status != RT_OK) {
         free(network->blocks.params);
         free(network->blocks.buffers);

@@ -15,7 +15,7 @@
 #include "base/tree.h"
 #include <stdint.h>
 
-enum { RT_PROTOCOL = 4 };
+enum { RT_PROTOCOL = 6 };
 
 enum rt_message_type {
     /* between the master and a node, while a cluster is formed */
@@ -101,6 +101,7 @@ struct rt_message {
         uint64_t micro;         /* FORWARD, EVALUATE, BACKWARD: number of the micro-batch in the run */
         uint64_t batch;         /* TICKET, DONE, EXAMPLES, PUSH, PULL: number of the batch in the run */
         uint64_t state_version; /* PART, FETCH: updates applied to the state; RT_VERSION_NOW: as it is */
+        uint64_t complete;      /* SNAPSHOT: the newest version whose replicas are all complete; 0: none */
         uint64_t stored;        /* LOAD: floats that were stored before it */
         uint64_t counter;       /* TALLY: which */
         uint64_t load;          /* CHUNK: number of the span's exchange in the run */
@@ -158,7 +159,9 @@ enum {
     RT_MAX_CORES = 1 << 16,
 };
 
-enum rt_hello_role { RT_ROLE_MASTER = 1, RT_ROLE_NODE = 2 };
+/* OFFER: a node that offers itself to a master which accepts connections; the master then greets it as one
+ * that it has connected to. */
+enum rt_hello_role { RT_ROLE_MASTER = 1, RT_ROLE_NODE = 2, RT_ROLE_OFFER = 3 };
 
 /* The purpose of a link, as seen from the sender of the label. */
 enum rt_label {
@@ -168,20 +171,36 @@ enum rt_label {
 };
 uint16_t rt_label_mirror(uint16_t label); /* the same link, as seen from the other end */
 
+/* What a run proves itself with to its nodes: a random number that only its master and its nodes have. Unlike
+ * the number of the run it stays the same when the run is resumed. */
+enum { RT_TOKEN_BYTES = 16 };
+/* Takes the same time wherever they differ. */
+bool rt_token_equal(const uint8_t a[RT_TOKEN_BYTES], const uint8_t b[RT_TOKEN_BYTES]);
+
 struct rt_hello {
-    uint8_t role;       /* of the connecting side: enum rt_hello_role */
-    uint16_t from;      /* a node: its index; the master: 0 */
-    uint16_t label;     /* what the link is for, enum rt_label; 0: the master's own talk with a node */
-    uint32_t view;      /* of the run, that the link belongs to; in the master's own talk the one that it is
-                           about to form */
+    uint8_t role;   /* of the connecting side: enum rt_hello_role */
+    uint16_t from;  /* a node: its index; the master, and an offer: 0 */
+    uint16_t label; /* what the link is for, enum rt_label; 0: the master's own talk with a node. Of an offer:
+                       the port at which the node listens; 0: it cannot be connected to */
+    uint32_t view;  /* of the run, that the link belongs to; in the master's own talk the one that it is
+                       about to form */
+    uint8_t token[RT_TOKEN_BYTES]; /* of the run; of an offer: the node's own, by which it is known again */
     uint8_t answer[32]; /* hash of the kernels' known answers: nodes that differ cannot share an exact run */
     char version[RT_MAX_TEXT + 1];
 };
 
+/* Layers whose state a node has in memory, as it was after so many updates. */
+struct rt_holding {
+    uint64_t version;
+    uint32_t first, count;
+};
+enum { RT_MAX_HOLDINGS = 16 };
+
 struct rt_welcome {
     uint8_t answer[32];
-    uint32_t view; /* of this run, that the node has worked in, and what it held then it still holds; 0: none
-                    */
+    uint32_t view;   /* of this run, that the node has worked in; 0: none */
+    size_t holdings; /* what it holds since then */
+    struct rt_holding holding[RT_MAX_HOLDINGS];
     uint32_t cores, threads;
     uint64_t memory; /* bytes it offers; 0: it did not say */
     char name[RT_MAX_TEXT + 1], version[RT_MAX_TEXT + 1], kernels[RT_MAX_TEXT + 1];
@@ -252,11 +271,11 @@ struct rt_ready {
     uint64_t memory; /* bytes taken */
 };
 
-enum { RT_METRIC_STATES = 14, RT_METRIC_LINKS = 3, RT_METRIC_KINDS = 5 };
+enum { RT_METRIC_STATES = 14, RT_METRIC_LINKS = 3, RT_METRIC_KINDS = 6 };
 
 /* Kinds of bytes: one for each channel of a link, and those for greeting and measuring it before it was
  * used. */
-enum { RT_METRIC_PROBE = 4 };
+enum { RT_METRIC_PROBE = 5 };
 
 /* How a node spent its time, from its first forward on. */
 struct rt_metrics_row {
@@ -325,7 +344,7 @@ rt_status rt_metrics_decode(const uint8_t *bytes, size_t count, struct rt_metric
 /* Appends a row to an encoded body of `count` bytes, in place and without allocation; returns the new number
  * of bytes, or 0 when it does not fit or the body is invalid. count 0: begins a body. A body of n rows takes
  * RT_METRICS_BYTES + n * RT_METRICS_ROW_BYTES. */
-enum { RT_METRICS_BYTES = 4, RT_METRICS_ROW_BYTES = 422 };
+enum { RT_METRICS_BYTES = 4, RT_METRICS_ROW_BYTES = 470 };
 size_t rt_metrics_append(const struct rt_metrics_row *row, uint8_t *bytes, size_t count, size_t room);
 
 #endif

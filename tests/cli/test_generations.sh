@@ -25,6 +25,16 @@ for generation in "$golden"/*/; do
     [ ! -s err ] || fail "generation $name: resume: $(cat err)"
     [ "$(field params_sha256 "from$name/summary.json")" = "$(cat "$generation/resumed.sha256")" ] ||
         fail "generation $name: the resumed run has another result: $(field params_sha256 "from$name/summary.json")"
+    # and from the one before, where the newest is damaged
+    mkdir "torn$name"
+    cp -r "$generation/checkpoint" "torn$name/"
+    chmod -R u+w "torn$name"
+    mv "torn$name/checkpoint/state.safetensors" "torn$name/checkpoint/previous.safetensors"
+    echo torn >"torn$name/checkpoint/state.safetensors"
+    run 0 train resume.yaml --out "torn$name" --resume
+    says err "previous.safetensors is, of update "
+    [ "$(field params_sha256 "torn$name/summary.json")" = "$(cat "$generation/resumed.sha256")" ] ||
+        fail "generation $name: the run resumed from the older checkpoint has another result"
     # what starts a new run takes nothing from a file but its numbers, which have always had a hash
     for init in "$generation/checkpoint/state.safetensors" "$generation/checkpoint/best.safetensors"; do
         run 0 train resume.yaml --out "init$name${init##*/}" --set model.init="$init" --set train.updates=1

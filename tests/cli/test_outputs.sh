@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # docs/outputs.md names whatever runs write: every field of the summary, every event of the journal with its fields, every
-# file, and the metadata of model and checkpoint, of runs on one device, in rings and with servers.
+# file, and the metadata of model and checkpoint, of runs on one device, in rings and with servers, also where a device is lost and
+# comes back.
 page=$(cd "$(dirname "$0")/../../docs" && pwd)/outputs.md
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/../cluster/lib.sh"
 command -v python3 >/dev/null || skip "there is no python3 to read JSON with"
 write_run 2
 checks=(--quiet --set data.hold_out=0.2 --set train.report_seconds=0 --set train.checkpoint_seconds=0.001)
@@ -21,10 +22,22 @@ make_table 60 6 3 | tail -n +2 >rows.csv
 sed 's/split: 0.25/scale: 0.1/; s/standardize: true//; s/csv: {file: table.csv, label: label}/stream: {from: rows.csv, format: csv}/; s/epochs: 2/updates: 3/' \
     run.yaml >stream.yaml
 run 0 train stream.yaml --out stream --quiet "${two[@]}" --strategy ring-stream
+# a device that is lost, and one that comes back
+nodes a
+start_master lost run.yaml --out lost "${checks[@]}" "${others[@]}" --nodes 2 --set cluster.keep_all=true --set train.epochs=100000
+master_pid=$pid
+until_true 60 holds lost/journal.jsonl '"event": "first_step"' || fail "lost: does not start: $(cat lost.err)"
+destroy "${node[0]}"
+until_true 30 holds lost/journal.jsonl '"event": "new_update"' || fail "lost: no recovery: $(cat lost.err)"
+start_node a --name node-a --listen "${at[0]}"
+until_true 30 holds lost/journal.jsonl '"event": "view"' || fail "lost: the device was not taken in: $(cat lost.err)"
+kill -INT "$master_pid"
+ends "$master_pid" 1 30
+run 0 train run.yaml --out lost "${checks[@]}" --resume --set train.updates=$(($(last_checkpoint lost) + 20)) --set train.epochs=100000
 # what a run that fails leaves, and what it told
 run 1 train run.yaml --out broken "${checks[@]}" --set train.optimizer='{sgd: {lr: 1e30}}'
 
-python3 - "$page" alone ring flow rings served reduced stream broken <<'END' || fail "docs/outputs.md does not say it all"
+python3 - "$page" alone ring flow rings served reduced stream lost broken <<'END' || fail "docs/outputs.md does not say it all"
 import json, pathlib, re, struct, sys
 
 page = pathlib.Path(sys.argv[1]).read_text()

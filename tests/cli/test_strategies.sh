@@ -32,7 +32,7 @@ grep -qE '^      n_push +.*\(default 1\)$' out || fail "no line for n_push with 
 awk '$1 == "hybrid:" { on = 1; next } on' out >place
 grep -qE '^      rings +.*\(default auto\)$' place || fail "hybrid: no line for rings with its default"
 says place "default allreduce-rd)"
-says place "      and the options of that exchange, but for dedicated, order and bucket"
+says place "      and the options of that exchange, but for dedicated, order, shares and bucket"
 
 # ---- names ----
 refuses 2 "cluster.strategy: there is no 'ps-snyc'; did you mean 'ps-sync'?" train run.yaml --nodes 2 --strategy ps-snyc --out never

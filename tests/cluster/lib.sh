@@ -47,6 +47,18 @@ start_node() {
     port=$(sed -n 's/^listening at 127\.0\.0\.1:\([0-9]*\)$/\1/p' "$name.out")
 }
 
+# free_port: one that nobody listens at; the next to do so is a process of ours
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+
+# join NAME PORT WORD...: a node in the background that joins the master at that port; its id is $pid; it writes NAME.err
+join() {
+    local name=$1 door=$2
+    shift 2
+    "$RINGTMP" node --join "127.0.0.1:$door" --threads 1 --name "node-$name" "$@" >"$name.out" 2>"$name.err" &
+    pid=$!
+    children+=("$pid")
+}
+
 # start_master NAME WORD...: a run in the background; its id is $pid; it writes NAME.out and NAME.err
 start_master() {
     local name=$1
@@ -148,6 +160,24 @@ lost() {
     tail -1 run.err | grep -q -- "--out $3 --resume" || fail "$3: how to go on: $(tail -1 run.err)"
     ! tail -1 run.err | grep -qF -- "--node $1 " || fail "$3: to go on with who is lost: $(tail -1 run.err)"
     ! grep -q "learning rate" run.err || fail "$3: the learning rate is blamed: $(cat run.err)"
+}
+
+# accounted DIRECTORY BYTES: the summary has every recovery with its cause, its times, what was repeated, and at least so many bytes moved
+# in all; and the sums of these
+accounted() {
+    python3 - "$1/summary.json" "$2" <<'END' || fail "$1: the recoveries in the summary: $(grep -A 14 recovery_events "$1/summary.json")"
+import json, sys
+summary = json.load(open(sys.argv[1]))
+events = summary["recovery_events"]
+every = events + summary["view_changes"]
+good = bool(events) and summary["recovery_bytes"] >= int(sys.argv[2])
+for event in events:
+    good &= " is lost: " in event["cause"] and 0 < event["seconds"] < 60 and event["replayed_updates"] >= 0
+    good &= event["new_update_seconds"] is None or event["new_update_seconds"] >= event["seconds"]
+for total, part in ("replayed_updates", "replayed_updates"), ("recovery_bytes", "bytes"), ("recovery_seconds", "seconds"):
+    good &= abs(summary[total] - sum(event[part] for event in every)) < 1e-6
+sys.exit(not good)
+END
 }
 
 # hash_of DIRECTORY: the hash of a run's parameters; fails the test when there is none

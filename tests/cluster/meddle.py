@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Stands between a node and all who connect to it, and alters one message that the node sends, or is sent.
 
-    meddle.py HOST:PORT from|to TYPE NTH HOW
+    meddle.py HOST:PORT from|to TYPE NTH HOW [DIRECTORY]
 
 Prints "listening at HOST:PORT". Of the messages of a TYPE (docs/protocol.md) from the node, or to it, all connections
 together, it alters the NTH, from 1; 0: all. HOW: `nan` puts a NaN into the last float of the body; `head` makes the head
 that of no message; `type` turns the type into another; `body` turns every bit of the body round; `source` makes it
 another node's. Checksums are made anew: what is altered is what the node says, not the way. Bodies travel: offers to
-lend them are kept back.
+lend them are kept back. What the node is sent is kept in DIRECTORY, a file for each connection.
 """
+import os
 import socket
 import struct
 import sys
@@ -18,6 +19,7 @@ PREAMBLE, FRAME, TAIL = 28, 12, 4
 SEALED, LIGHT, OFFER = 1, 4, 6
 host, port = sys.argv[1].rsplit(":", 1)
 direction, kind_wanted, nth, how = sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
+directory = sys.argv[6] if len(sys.argv) > 6 else None
 lock, seen = threading.Lock(), 0
 
 table = []
@@ -64,6 +66,21 @@ def read(source, count):
     return data
 
 
+class Kept:
+    """A connection of which a copy is kept."""
+
+    def __init__(self, target, path):
+        self.target, self.file = target, open(path, "wb", buffering=0)
+
+    def sendall(self, data):
+        self.file.write(data)
+        self.target.sendall(data)
+
+    def shutdown(self, how):
+        self.file.close()
+        self.target.shutdown(how)
+
+
 def pass_on(source, target, meddles):
     try:
         target.sendall(read(source, PREAMBLE))
@@ -90,6 +107,7 @@ def pass_on(source, target, meddles):
                 pass
 
 
+count = 0
 listener = socket.create_server(("127.0.0.1", 0))
 print("listening at 127.0.0.1:%d" % listener.getsockname()[1], flush=True)
 while True:
@@ -97,5 +115,7 @@ while True:
     node = socket.create_connection((host, int(port)))
     for end in (client, node):
         end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    threading.Thread(target=pass_on, args=(client, node, direction == "to"), daemon=True).start()
+    count += 1
+    kept = Kept(node, os.path.join(directory, str(count))) if directory else node
+    threading.Thread(target=pass_on, args=(client, kept, direction == "to"), daemon=True).start()
     threading.Thread(target=pass_on, args=(node, client, direction == "from"), daemon=True).start()

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Data-parallel training by real processes over TCP. With train.shards the parameters of recursive doubling,
-# halving-doubling and the synchronous server are those of the single device and of the ring, to the bit, for every
-# number of workers that divides the shards.
+# halving-doubling and the synchronous servers are those of the single device and of the ring, to the bit, for every
+# number of workers up to that of the shards.
 # labels: once
 . "$(dirname "$0")/lib.sh"
 write_models
@@ -17,9 +17,9 @@ for model in mlp cnn dropout; do
     run 0 train $model.yaml --strategy sgd --quiet --out alone-$model $settings
     run 0 train $model.yaml --nodes 2 --strategy ring --set cluster.keep_all=true --quiet --out ring-$model $settings
     same "$model, the ring" alone-$model ring-$model
-    for nodes in 1 2 4 8; do
-        for strategy in allreduce-rd allreduce-hd ps-sync; do
-            [ $nodes -lt 8 ] || [ $model = dropout ] || [ $strategy = allreduce-hd ] || continue # the rest of time
+    case $model in mlp) counts="1 2 3" ;; cnn) counts="4 5" ;; *) counts="6 7 8" ;; esac
+    for nodes in $counts; do
+        for strategy in allreduce-rd allreduce-hd ps-sync ps-tree ps-shard; do
             spread result $model.yaml $nodes $strategy $settings
             same "$model, $strategy, $nodes nodes" alone-$model result
         done
@@ -38,11 +38,21 @@ run 0 train odd.yaml --strategy sgd --quiet --out alone-odd --set train.shards=8
 spread result odd.yaml 8 allreduce-rd --set train.shards=8
 same "workers without rows" alone-odd result
 # Servers without a worker, and servers that share the parameters.
-for strategy in ps-sync,dedicated=true ps-shard,k=2,dedicated=true ps-shard,k=3; do
-    case $strategy in *k=2,ded*) nodes=4 ;; *k=3) nodes=4 ;; *) nodes=3 ;; esac
+for strategy in ps-sync,dedicated=true ps-tree,dedicated=true ps-shard,k=2,dedicated=true ps-shard,k=3; do
+    case $strategy in ps-tree*) nodes=6 ;; *k=2,ded*) nodes=5 ;; *k=3) nodes=3 ;; *) nodes=4 ;; esac
     spread result mlp.yaml $nodes $strategy $eight --set train.optimizer=adam
     same "$strategy" alone-mlp result
 done
+# Shares follow speed; a device that would only delay the others has none.
+by_speed() { # SHARES STRATEGY SLOWDOWN: regular expressions of what is printed
+    rm -rf uneven
+    run 0 train mlp.yaml --nodes 4 --strategy "$2" $eight --set train.optimizer=adam --set "cluster.slowdown=$3" --out uneven
+    grep -qE "^Of the 8 slices of a batch the workers have $1" out || fail "$2: not '$1': $(cat out)"
+    same "$2, shares by speed" alone-mlp uneven
+}
+by_speed "[0-9], [0-9], [0-9], 0, by their speed" allreduce-hd "[1, 1, 1, 50]"
+by_speed "[0-9], [0-9], [0-9], 0, by their speed" ps-shard "[1, 1, 1, 50]"
+by_speed "2, 2, 2, 2\.$" ps-sync,shares=equal "[1, 1, 1, 5]"
 echo "one result after $((SECONDS - started)) s"
 
 finish

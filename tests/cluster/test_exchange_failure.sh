@@ -4,7 +4,7 @@
 # tree of train.shards, to the parameters of one device; the nodes go on serving others.
 . "$(dirname "$0")/lib.sh"
 write_models
-sed -i '/^cluster:/d' ./*.yaml
+sed -i 's/^cluster:.*/cluster: {recover: false}/' ./*.yaml # these are the runs that are to end
 sed -i 's/updates: 12/epochs: 1000000000, shards: 4, optimizer: adam, checkpoint_seconds: 0.02/' dropout.yaml
 
 # ---- a node dies: a worker, a server, one that others talk to directly ----
@@ -143,7 +143,7 @@ done
 
 # ---- the master dies: its own nodes end, those that run wait for the next ----
 nodes a
-begin orphans --strategy ps-sync "${others[@]}" --nodes 2
+begin orphans --strategy ps-sync "${others[@]}" --nodes 2 --set cluster.wait_master=0
 locals=($(children_of "$master"))
 children+=("${locals[@]}")
 destroy "$master"

@@ -96,7 +96,7 @@ begin() {
         start_node "n$i" --name "node-$i" --data .
         node+=("$pid") at+=("127.0.0.1:$port") words+=(--node "127.0.0.1:$port")
     done
-    start_master run long.yaml --strategy hybrid,rings=2 --out "$1" --set train.report_seconds=0 "${words[@]}"
+    start_master run long.yaml --strategy hybrid,rings=2 --out "$1" --set train.report_seconds=0 --set cluster.wait_master=0 "${words[@]}"
     master=$pid
     until_true 60 under_way run.out || fail "$1: not under way: $(cat run.err)"
 }

@@ -6,7 +6,7 @@
 . "$(dirname "$0")/lib.sh"
 write_models
 sed 's/updates: 12/updates: 12, checkpoint_seconds: 0, report_seconds: 0/' mlp.yaml >ring.yaml
-grep -v '^cluster:' ring.yaml >exchange.yaml
+sed 's,^cluster:.*,cluster: {recover: false},' ring.yaml >exchange.yaml
 
 # between WHO DIRECTION TYPE NTH HOW: three nodes, of which one has a meddle.py before it
 between() {

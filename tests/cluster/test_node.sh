@@ -143,7 +143,8 @@ wait_for node.err "has ended"
 start_long_run() { # OUT
     : >master.out # not what an earlier one has said
     "$RINGTMP" train run.yaml --out "$1" --node "127.0.0.1:$port" --set cluster.keep_all=true \
-        --set train.epochs=1000000 --set train.report_seconds=0 --set cluster.recover=false >master.out 2>master.err &
+        --set train.epochs=1000000 --set train.report_seconds=0 --set cluster.recover=false \
+        --set cluster.wait_master=0 >master.out 2>master.err &
     master=$!
     wait_for master.out "epoch" 60
 }

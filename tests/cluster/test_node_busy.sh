@@ -20,6 +20,7 @@ cat >long.yaml <<END
 model: {input: [16, 512, 512], layers: [{conv2d: {filters: 16, kernel: 127, pad: 63}}, global_avgpool, dense: 2], loss: mse}
 data: {train: {npy: [x.npy, y.npy]}, send: true}
 train: {batch: 2, updates: 5, threads: 1}
+cluster: {recover: false}
 END
 cat >short.yaml <<END
 model: {input: 2, layers: [dense: 1], loss: mse}
@@ -73,7 +74,8 @@ train: {batch: 8, updates: 1000000000, report_seconds: 0.1, threads: 1}
 END
 start_node torn --name torn --data copy
 own=$pid
-start_master cut mapped.yaml --strategy allreduce-rd --node "127.0.0.1:$port" --out cut --quiet
+start_master cut mapped.yaml --strategy allreduce-rd --node "127.0.0.1:$port" --out cut --quiet \
+    --set cluster.recover=false
 master=$pid
 begun() { grep -q '"event": "step"' cut/journal.jsonl 2>/dev/null; }
 until_true 20 begun || fail "no update: $(cat cut.err torn.err)"

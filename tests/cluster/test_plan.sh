@@ -24,6 +24,39 @@ grep -qE "$gain" out || fail "the plan does not say what one device would do: $(
 run 0 train mlp.yaml --nodes 3 --set cluster.keep_all=true --out all
 grep -qE "$gain" out || fail "training does not say what one device would do: $(cat out)"
 
+# ---- what it costs that a device may be lost; where a link is too slow for both, that is said ----
+grep -qE "^Every device keeps a replica .*: at most [0-9.]+ KiB of memory; renewed every 0\.25 s or less often, for at most 2 % of the speed" out ||
+    fail "training does not say what replicas cost: $(cat out)"
+checkpoint='^A checkpoint of [0-9.]+ KiB is written every 60 s, while training goes on: about [0-9.e-]+ % of the master'
+grep -qE "$checkpoint" out || fail "training does not say what checkpoints cost: $(cat out)"
+slow=(--nodes 3 --set cluster.keep_all=true --set cluster.bandwidth=10K)
+run 0 plan mlp.yaml "${slow[@]}"
+grep -qE "^A replica takes [0-9]+ s, so that it costs at most 2 % of the speed: when a device is lost, more than 10 s of training are made again" out ||
+    fail "the plan does not say what gives way: $(cat out)"
+run 0 plan mlp.yaml "${slow[@]}" --set cluster.replica=off --set train.checkpoint_seconds=0
+! grep -qE "replica|checkpoint" out || fail "there are neither: $(cat out)"
+run 0 plan mlp.yaml --nodes 3 --strategy ps-sync
+grep -qE "^The master keeps an image of the state for when a device is lost: [0-9.]+ KiB of memory, .*; renewed for at most 2 % of the speed" out &&
+    grep -qE "$checkpoint" out || fail "the plan of a server does not say what an image costs: $(cat out)"
+run 0 train mlp.yaml --nodes 3 --strategy ps-sync --out served --set cluster.replica_every=4
+grep -qE "^The master keeps an image of the state for when a device is lost: [0-9.]+ KiB of memory; renewed every 4 updates" out ||
+    fail "training with a server does not say what an image costs: $(cat out)"
+run 0 plan mlp.yaml --nodes 4 --strategy hybrid
+! grep -q "Every device keeps a replica" out && grep -qE "$checkpoint" out || fail "the plan of several rings: $(cat out)"
+run 0 plan mlp.yaml --nodes 4 --strategy hybrid,rings=1 --set cluster.keep_all=true
+grep -q "Every device keeps a replica" out || fail "the plan of one ring of hybrid: $(cat out)"
+
+# ---- what it did cost ----
+for directory in all served; do
+    for field in replicas replica_bytes checkpoints checkpoint_bytes; do
+        [ "$(field $field $directory/summary.json)" -gt 0 ] ||
+            fail "$directory: $field is $(field $field $directory/summary.json)"
+    done
+    for field in replica_seconds checkpoint_seconds; do
+        awk -v s="$(field $field $directory/summary.json)" 'BEGIN { exit !(s > 0 && s < 10) }' || fail "$directory: $field is $(field $field $directory/summary.json)"
+    done
+done
+
 # ---- fewer than asked for ----
 few=(--nodes 3 --set 'cluster.slowdown=[1, 1000, 1000]')
 run 0 train mlp.yaml "${few[@]}" --quiet --out few

@@ -83,20 +83,19 @@ start_node one
 first=$pid ring=(--node "127.0.0.1:$port")
 start_node two
 second=$pid ring+=(--node "127.0.0.1:$port")
-runs_ended() { [ "$(grep -c ' ended' "$1")" -ge "$2" ]; }
-count=0
 for signal in KILL INT; do
-    count=$((count + 1))
+    seen=" ended: the master has ended the run"
+    [ $signal = INT ] || seen="its master is waited for, for 60 s"
     begin "left by $signal" "${ring[@]}" --set train.checkpoint_seconds=0.05
     [ -z "$nodes" ] || fail "with --node the master has started $nodes"
     until_true 60 has_checkpoints "left by $signal" 2 || fail "no checkpoints with --node"
     kill "-$signal" "$master"
     wait "$master" 2>/dev/null
     for name in one two; do
-        until_true 20 runs_ended $name.err $count || fail "node $name does not see that its master was ended by SIG$signal"
+        until_true 20 holds $name.err "$seen" || fail "node $name does not see that its master was ended by SIG$signal"
     done
+    [ $signal = INT ] || resumes "left by KILL" $((2 * $(last_checkpoint "left by KILL") + 1000)) "${ring[@]}"
 done
-resumes "left by KILL" $((2 * $(last_checkpoint "left by KILL") + 1000)) "${ring[@]}"
 resumes "left by INT" $(($(last_checkpoint "left by INT") + 30)) "${ring[@]}" --nodes 2
 for node in "$first" "$second"; do
     kill -TERM "$node" || fail "a node did not survive its master"

@@ -6,7 +6,7 @@
 . "$(dirname "$0")/lib.sh"
 write_models
 sed -i 's/updates: 12/epochs: 1000000000, checkpoint_seconds: 0.02, shards: 4/' dropout.yaml
-sed '/^cluster:/d' dropout.yaml >exchange.yaml
+sed 's,^cluster:.*,cluster: {recover: false},' dropout.yaml >exchange.yaml
 sed 's/, shards: 4//' dropout.yaml >flow.yaml
 # file_of STRATEGY: the run file; only rings are planned, and not all have shards
 file_of() { case $1 in ring-flow) echo flow.yaml ;; ring | hybrid*) echo dropout.yaml ;; *) echo exchange.yaml ;; esac; }

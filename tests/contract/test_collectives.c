@@ -80,7 +80,7 @@ static rt_status make_executor(struct run *run, const struct rt_communicator *co
     rt_status status = RT_OK;
     for (size_t i = 0; i < run->n; i++)
         ranks[i] = (uint16_t)i;
-    const struct rt_team team = {ranks, run->n, comm->rank};
+    const struct rt_team team = {.ranks = ranks, .count = run->n, .place = comm->rank};
     node->whole = calloc(load_offset(run, run->loads) + 1, sizeof(float));
     for (size_t k = 0; k < run->loads; k++) {
         node->gradient[k] = calloc(load_count(run, k) + 1, sizeof(float));
@@ -357,7 +357,7 @@ static float *plain_result(const struct run *run) {
     for (size_t p = 0; p < run->n; p++)
         ranks[p] = (uint16_t)p;
     for (size_t p = 0; p < run->n; p++) {
-        const struct rt_team team = {ranks, run->n, p};
+        const struct rt_team team = {.ranks = ranks, .count = run->n, .place = p};
         fill(run, p, 0, run->count, sim.member[p].buffer[RT_BUFFER_GRADIENT]);
         if (collective_moves(run->collective, &team, run->count, &sim.member[p].collective, &err) != RT_OK)
             rt_test_fail(__FILE__, __LINE__, "%s", err.text);

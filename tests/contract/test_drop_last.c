@@ -57,12 +57,13 @@ TEST(batches_are_counted) {
 
 /* What a worker expects to be sent. */
 TEST(parts_are_those_of_whole_batches) {
-    const struct rt_sample_layout layout = {
-        .examples = 23, .batch = 5, .parts = 2, .inputs = 3, .drop_last = true};
+    struct rt_sample_layout layout = {.examples = 23, .batch = 5, .inputs = 3, .drop_last = true};
     for (uint64_t number = 1; number <= 9; number++) {
         size_t first;
-        CHECK(rt_sample_layout_rows(&layout, number, 0, &first) == 2 && first == 0);
-        CHECK(rt_sample_layout_rows(&layout, number, 1, &first) == 3 && first == 2);
+        layout.part = rt_slices_equal_part(1, 2, 0);
+        CHECK(rt_sample_layout_rows(&layout, number, &first) == 2 && first == 0);
+        layout.part = rt_slices_equal_part(1, 2, 1);
+        CHECK(rt_sample_layout_rows(&layout, number, &first) == 3 && first == 2);
     }
 }
 

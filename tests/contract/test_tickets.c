@@ -124,8 +124,7 @@ static bool open_course(const struct exrig_settings *settings, struct rt_error *
     const struct rt_net_replica_settings clocks = {.network = &course.tiny.network,
                                                    .count = 4,
                                                    .batch = 2,
-                                                   .shards = 1,
-                                                   .parts = 1,
+                                                   .part = {1, {0, 1}},
                                                    .between = RT_STATE_ENCODE};
     const struct rt_roles *roles = &rig.roles;
     course.exchanger =

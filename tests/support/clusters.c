@@ -239,7 +239,8 @@ rt_status cluster_open(struct cluster_world *world, struct rt_endpoint *endpoint
         snprintf(text[i], sizeof text[i], "mem:%zu", first + i);
         addresses[i] = text[i];
     }
-    struct rt_cluster_settings settings = {.addresses = addresses, .address_count = count, .exact = true};
+    struct rt_cluster_settings settings = {
+        .addresses = addresses, .address_count = count, .exact = true, .token = world->token};
     memcpy(settings.answer, world->answer, sizeof settings.answer);
     return rt_cluster_open(&settings, endpoint, NULL, cluster, err);
 }

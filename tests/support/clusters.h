@@ -36,6 +36,7 @@ struct cluster_world {
     size_t places;
     struct cluster_place place[CLUSTER_PLACES];
     uint8_t answer[32];
+    uint8_t token[RT_TOKEN_BYTES]; /* of every run that is opened */
 };
 
 /* places: endpoints, the master counted. delays: none, or random ones of up to 20 ms. */

@@ -62,10 +62,6 @@ static bool wrong(struct state *state, const char *format, ...) {
     return false;
 }
 
-static bool is_transfer(const struct rt_collective_op *op) {
-    return op->kind == RT_OP_SEND || op->kind == RT_OP_TAKE || op->kind == RT_OP_ADD;
-}
-
 /* What can be said of a move without looking at the others. */
 static bool check_move(struct state *state, size_t rank, const struct rt_collective_op *op) {
     const struct rt_collectivesim *sim = state->sim;
@@ -73,9 +69,9 @@ static bool check_move(struct state *state, size_t rank, const struct rt_collect
     if (op->count == 0 || op->first > sim->count || op->count > sim->count - op->first)
         return wrong(state, "rank %zu: a range %zu + %zu of %zu floats", rank, op->first, op->count,
                      sim->count);
-    if (buffers > RT_MAX_BUFFERS || op->buffer >= buffers || (op->kind == RT_OP_MERGE && op->from >= buffers))
+    if (buffers > RT_MAX_BUFFERS || op->buffer >= buffers || op->from >= buffers)
         return wrong(state, "rank %zu: buffers %u and %u of %zu", rank, op->buffer, op->from, buffers);
-    if (is_transfer(op) && (op->peer >= sim->members || op->peer == rank))
+    if (rt_op_has_peer(op) && (op->peer >= sim->members || op->peer == rank))
         return wrong(state, "rank %zu: a move with %u", rank, op->peer);
     return true;
 }
@@ -144,6 +140,10 @@ static bool advance(struct state *state, size_t rank, bool *moved) {
         case RT_OP_MERGE:
             combine(member->buffer[op->buffer] + op->first, member->buffer[op->from] + op->first, op->count,
                     true);
+            break;
+        case RT_OP_COPY:
+            combine(member->buffer[op->buffer] + op->first, member->buffer[op->from] + op->first, op->count,
+                    false);
             break;
         case RT_OP_APPLY:
             apply(member, op);

@@ -179,7 +179,7 @@ static void be_master(struct hybrid_run *run, struct rt_communicator *comm) {
                                         .timeout = run->shape.timeout};
     ring_links(run, comm, &settings.next, &settings.previous);
     rt_status status =
-        rt_input_pipeline_open(&run->config, rt_job_micro_rows(run->job), comm->endpoint, &pipeline, err);
+        rt_input_pipeline_open(&run->config, rt_job_micro_rows(run->job), NULL, &pipeline, err);
     if (status == RT_OK)
         status = rt_rings_create(&run->config, &rings, err);
     for (size_t i = 1; status == RT_OK && i < run->shape.rings; i++)

@@ -1,5 +1,6 @@
 #include "support/ringrig.h"
 
+#include "base/clock.h"
 #include "formats/yaml.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -221,6 +222,7 @@ static void be_node(void *user, size_t i, struct rt_endpoint *endpoint) {
         rt_memnet_freeze_again(endpoint, rig->settings.again);
     if (i == rig->settings.frozen && rig->settings.pretends)
         rt_memnet_pretend(endpoint, rig->settings.freezes, rig->settings.note);
+    rt_clock_follow(NULL); /* what computing takes is looked at: it is to be real */
     if (rig->settings.behave && i == rig->settings.other)
         rig->settings.behave(rig->user, endpoint, next, previous);
     else if (i == 0)

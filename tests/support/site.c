@@ -4,6 +4,7 @@
 #include "support/test.h"
 #include <dirent.h>
 #include <math.h>
+#include <sys/stat.h>
 
 static char dir[300];
 
@@ -71,6 +72,43 @@ static void remove_tree(const char *path) {
         closedir(entries);
     }
     remove(path);
+}
+
+void site_clear(const char *name) {
+    remove_tree(site_path(name));
+}
+
+static void copy_file(const char *from, const char *to) {
+    static char block[1 << 16];
+    FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
+    CHECK_MSG(in && out, "%s cannot be copied", from);
+    for (size_t got; in && out && (got = fread(block, 1, sizeof block, in)) > 0;)
+        CHECK(fwrite(block, 1, got, out) == got);
+    if (in)
+        fclose(in);
+    CHECK(!out || fclose(out) == 0);
+}
+
+static void copy_tree(const char *from, const char *to) {
+    DIR *entries = opendir(from);
+    if (!entries) {
+        copy_file(from, to);
+        return;
+    }
+    const struct dirent *entry;
+    CHECK(mkdir(to, 0700) == 0);
+    while ((entry = readdir(entries))) {
+        char source[1000], copy[1000];
+        snprintf(source, sizeof source, "%s/%s", from, entry->d_name);
+        snprintf(copy, sizeof copy, "%s/%s", to, entry->d_name);
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            copy_tree(source, copy);
+    }
+    closedir(entries);
+}
+
+void site_copy(const char *from, const char *to) {
+    copy_tree(site_path(from), site_path(to));
 }
 
 void site_remove(void) {

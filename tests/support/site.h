@@ -12,6 +12,8 @@ void site_make(void); /* run.yaml, train.csv, test.csv: three kinds of flowers *
 void site_remove(void);
 const char *site_path(const char *file); /* in the directory; good for the next seven calls */
 void site_text(const char *file, const char *text);
+void site_clear(const char *dir);                 /* removes it, if it is there */
+void site_copy(const char *from, const char *to); /* a directory, as it is now; to: not there yet */
 json_t *site_json(const char *file);
 
 /* What the callbacks of a run saw. */

@@ -75,6 +75,8 @@ static rt_status work(struct rt_session *session, struct rt_error *err) {
     behaviour->held = *held;
     count_on(session, &posted);
     session->keep = behaviour->keep;
+    session->orphaned = behaviour->orphaned > 0;
+    session->wait_master = behaviour->orphaned;
     const bool stops = posted.number == VIEW_STOP;
     if (stops) /* the next one must have it before the link closes */
         rt_endpoint_sleep(session->endpoint, rt_endpoint_now(session->endpoint) + 1);

@@ -20,6 +20,7 @@ struct view_held {
 /* Each node by its place: how it behaves, and what was seen of it. */
 struct view_node {
     double keep;     /* seconds for which it waits for another view; 0: the session ends with its view */
+    double orphaned; /* likewise, when it has lost the master, as it believes; 0: it does not */
     bool looks_away; /* does not see that a neighbour is lost, until it is recalled */
     double slow;     /* seconds from then on, before it returns */
     struct view_held held; /* as last seen */

@@ -67,10 +67,10 @@ rt_status rt_collective_sum(struct rt_collective *collective, const struct rt_te
     return collective_add_peer(collective, RT_OP_ADD, team, place, buffer, first, count, err);
 }
 
-rt_status rt_collective_merge(struct rt_collective *collective, unsigned from, unsigned buffer, size_t first,
-                              size_t count, struct rt_error *err) {
+static rt_status collective_add_local(struct rt_collective *collective, enum rt_op_kind kind, unsigned from,
+                                      unsigned buffer, size_t first, size_t count, struct rt_error *err) {
     return rt_collective_add(collective,
-                             (struct rt_collective_op){.kind = RT_OP_MERGE,
+                             (struct rt_collective_op){.kind = (uint8_t)kind,
                                                        .buffer = (uint8_t)buffer,
                                                        .from = (uint8_t)from,
                                                        .first = first,
@@ -78,13 +78,14 @@ rt_status rt_collective_merge(struct rt_collective *collective, unsigned from, u
                              err);
 }
 
-/* ---- powers of two ---- */
+rt_status rt_collective_merge(struct rt_collective *collective, unsigned from, unsigned buffer, size_t first,
+                              size_t count, struct rt_error *err) {
+    return collective_add_local(collective, RT_OP_MERGE, from, buffer, first, count, err);
+}
 
-size_t rt_power_below(size_t n) {
-    size_t power = 1;
-    while (power <= n / 2)
-        power *= 2;
-    return power;
+rt_status rt_collective_copy(struct rt_collective *collective, unsigned from, unsigned buffer, size_t first,
+                             size_t count, struct rt_error *err) {
+    return collective_add_local(collective, RT_OP_COPY, from, buffer, first, count, err);
 }
 
 unsigned rt_power_log(size_t power) {
@@ -94,34 +95,4 @@ unsigned rt_power_log(size_t power) {
         log++;
     }
     return log;
-}
-
-struct rt_core rt_core_of(const struct rt_team *team) {
-    const size_t size = rt_power_below(team->count), extra = team->count - size, place = team->place;
-    size_t inflight = place - extra;
-    if (place < 2 * extra)
-        inflight = place % 2 == 0 ? place / 2 : size;
-    return (struct rt_core){size, extra, inflight};
-}
-
-size_t rt_core_place(const struct rt_core *core, size_t inflight) {
-    return inflight < core->extra ? 2 * inflight : inflight + core->extra;
-}
-
-rt_status rt_core_enter(const struct rt_core *core, const struct rt_team *team, size_t first, size_t count,
-                        struct rt_collective *collective, struct rt_error *err) {
-    if (core->inflight == core->size)
-        return rt_collective_send(collective, team, team->place - 1, RT_BUFFER_GRADIENT, first, count, err);
-    if (core->inflight < core->extra)
-        return rt_collective_sum(collective, team, team->place + 1, RT_BUFFER_GRADIENT, first, count, err);
-    return RT_OK;
-}
-
-rt_status rt_core_leave(const struct rt_core *core, const struct rt_team *team, size_t first, size_t count,
-                        struct rt_collective *collective, struct rt_error *err) {
-    if (core->inflight == core->size)
-        return rt_collective_take(collective, team, team->place - 1, RT_BUFFER_GRADIENT, first, count, err);
-    if (core->inflight < core->extra)
-        return rt_collective_send(collective, team, team->place + 1, RT_BUFFER_GRADIENT, first, count, err);
-    return RT_OK;
 }

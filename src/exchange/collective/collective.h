@@ -7,7 +7,8 @@
  * The order of addition is fixed by the list: for given numbers every run gives the same bits, and every
  * participant ends with the same bits, because a sum is made in one place and copied from there, or made of
  * the same two terms on both sides. Recursive doubling, halving-doubling and the star add in one binary tree
- * over the ranks, ((0+1)+(2+3))+..., which is the tree of train.shards: so they give one device's bits.
+ * over the ranks, ((0+1)+(2+3))+..., which is the tree of train.shards: so they give one device's bits. Where
+ * places have any number of the slices of that tree, they add its subtrees (rt_team.runs).
  *
  * What two participants say about their common link must agree: the operations of A that send to B, in A's
  * order, are the operations of B that receive from A, in B's order, with equal ranges.
@@ -16,7 +17,9 @@
 #ifndef RT_EXCHANGE_COLLECTIVE_COLLECTIVE_H
 #define RT_EXCHANGE_COLLECTIVE_COLLECTIVE_H
 
+#include "base/slices.h"
 #include "base/status.h"
+#include <stdbool.h>
 #include <stdint.h>
 
 enum rt_op_kind {
@@ -24,12 +27,14 @@ enum rt_op_kind {
     RT_OP_TAKE,  /* from peer, in place of what buffer holds */
     RT_OP_ADD,   /* from peer, added to what buffer holds */
     RT_OP_MERGE, /* the range of buffer `from` added to that of buffer: no peer */
+    RT_OP_COPY,  /* the range of buffer `from` in place of that of buffer: no peer */
     RT_OP_APPLY, /* the range of the gradient is final here: the optimizer makes parameters of it */
 };
 
 /* What the floats are: a gradient, the parameters that were made of it, or a term of a sum that waits for its
- * turn (RT_BUFFER_SPARE and up). */
-enum { RT_BUFFER_GRADIENT, RT_BUFFER_PARAMS, RT_BUFFER_SPARE, RT_MAX_BUFFERS = 16 };
+ * turn (RT_BUFFER_SPARE and up). Where a place's gradient is several pieces (base/slices.h), the first is in
+ * RT_BUFFER_GRADIENT, where the result will be, and the others are in the buffers from RT_BUFFER_SPARE on. */
+enum { RT_BUFFER_GRADIENT, RT_BUFFER_PARAMS, RT_BUFFER_SPARE, RT_MAX_BUFFERS = 64 };
 
 struct rt_collective_op {
     uint8_t kind; /* enum rt_op_kind */
@@ -37,6 +42,10 @@ struct rt_collective_op {
     uint16_t peer;
     size_t first, count; /* of the span's floats; never empty */
 };
+
+static inline bool rt_op_has_peer(const struct rt_collective_op *op) {
+    return op->kind == RT_OP_SEND || op->kind == RT_OP_TAKE || op->kind == RT_OP_ADD;
+}
 
 struct rt_collective {
     struct rt_collective_op *list;
@@ -55,6 +64,10 @@ struct rt_team {
     const uint16_t *ranks; /* [count] */
     size_t count;
     size_t place; /* ours; count: we are not in it, and nothing is added */
+    /* [count] the slices that each place has the sums of, together all of a tree; doubling, halving, star and
+     * binomial tree then add its pieces in the order of that tree. A place may have none. NULL: every place
+     * has one term, and the tree is over the places. */
+    const struct rt_slice_run *runs;
 };
 
 /* Part i of n of a range of `count` floats: c*count/n .. (c+1)*count/n. */

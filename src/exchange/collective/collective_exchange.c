@@ -57,8 +57,7 @@ static bool collective_op_is_second(const struct rt_collective_op *op) {
 /* What adds up the gradient stays; the rest goes into another list. */
 static rt_status collective_cut_in_two(struct rt_collective *collective, struct rt_collective *second,
                                        struct rt_error *err) {
-    size_t kept = 0;
-    second->spares = collective->spares;
+    size_t kept = 0; /* terms of a sum are the first list's alone */
     for (size_t i = 0; i < collective->count; i++)
         if (collective_op_is_second(&collective->list[i]))
             RT_TRY(rt_collective_add(second, collective->list[i], err));
@@ -107,6 +106,8 @@ static rt_status collective_make_load(struct rt_collective_exchange *collective,
         return collective_make_sum_load(collective, span, load, err);
     *load = (struct rt_load_settings){.gradient = collective->replica.gradient + range->first,
                                       .params = collective->replica.params + range->first,
+                                      .pieces = collective->replica.pieces,
+                                      .more_pieces = collective->replica.more_pieces,
                                       .count = range->count,
                                       .offset = range->first};
     RT_TRY(settings->strategy->collective(settings->options, settings->roles, settings->comm->rank, range,

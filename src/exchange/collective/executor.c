@@ -7,10 +7,6 @@
 
 /* ---- loads ---- */
 
-static bool executor_op_has_peer(const struct rt_collective_op *op) {
-    return op->kind == RT_OP_SEND || op->kind == RT_OP_TAKE || op->kind == RT_OP_ADD;
-}
-
 static rt_status executor_check_op(const struct rt_executor *executor, const struct rt_load *load,
                                    const struct rt_collective_op *op, struct rt_error *err) {
     char text[RT_NAME_ROOM];
@@ -19,10 +15,10 @@ static rt_status executor_check_op(const struct rt_executor *executor, const str
         return rt_fail(err, RT_FAILED, "an operation of %zu floats from %zu on does not fit a span of %zu",
                        op->count, op->first, load->settings.count);
     if (!load->buffers[op->kind == RT_OP_APPLY ? RT_BUFFER_GRADIENT : op->buffer] ||
-        (op->kind == RT_OP_MERGE && !load->buffers[op->from]) ||
+        ((op->kind == RT_OP_MERGE || op->kind == RT_OP_COPY) && !load->buffers[op->from]) ||
         (op->kind == RT_OP_APPLY && !executor->apply))
         return rt_fail(err, RT_FAILED, "an operation needs a buffer that is not there");
-    if (executor_op_has_peer(op) && (op->peer >= executor->comm.count || !executor->comm.links[op->peer]))
+    if (rt_op_has_peer(op) && (op->peer >= executor->comm.count || !executor->comm.links[op->peer]))
         return rt_fail(err, RT_FAILED, "there is no link with %s, which the exchange needs",
                        rt_communicator_name(&executor->comm, op->peer, text));
     return RT_OK;
@@ -31,7 +27,8 @@ static rt_status executor_check_op(const struct rt_executor *executor, const str
 static rt_status executor_prepare_load(struct rt_executor *executor, struct rt_load *load,
                                        struct rt_error *err) {
     const struct rt_load_settings *settings = &load->settings;
-    const size_t spares = settings->collective.spares, row = rt_round_up(settings->count, RT_ALIGN_FLOATS);
+    const size_t pieces = settings->more_pieces, row = rt_round_up(settings->count, RT_ALIGN_FLOATS);
+    const size_t spares = settings->collective.spares > pieces ? settings->collective.spares - pieces : 0;
     rt_status status = RT_OK;
     load->buffers[RT_BUFFER_GRADIENT] = settings->gradient;
     load->buffers[RT_BUFFER_PARAMS] = settings->params;
@@ -41,8 +38,10 @@ static rt_status executor_prepare_load(struct rt_executor *executor, struct rt_l
             return status;
         executor->bytes += rt_floats_bytes(spares * row);
         for (size_t i = 0; i < spares; i++)
-            load->buffers[RT_BUFFER_SPARE + i] = load->spare + i * row;
+            load->buffers[RT_BUFFER_SPARE + pieces + i] = load->spare + i * row;
     }
+    for (size_t i = 0; i < pieces; i++)
+        load->buffers[RT_BUFFER_SPARE + i] = settings->pieces[i] + settings->offset;
     for (size_t i = 0; i < settings->collective.count && status == RT_OK; i++)
         status = executor_check_op(executor, load, &settings->collective.list[i], err);
     if (status == RT_OK)
@@ -76,7 +75,7 @@ static size_t executor_number_lanes(struct rt_executor *executor, uint32_t *numb
     for (size_t l = 0; l < executor->load_count; l++)
         for (size_t i = 0; i < executor->loads[l].settings.collective.count; i++) {
             const struct rt_collective_op *op = &executor->loads[l].settings.collective.list[i];
-            if (!executor_op_has_peer(op))
+            if (!rt_op_has_peer(op))
                 continue;
             uint32_t *lane = &number[executor_lane_key(op)];
             if (*lane == 0)
@@ -108,7 +107,7 @@ static void executor_add_stop(struct rt_executor *executor, size_t l, size_t i) 
 static void executor_add_stops(struct rt_executor *executor) {
     for (size_t l = 0; l < executor->load_count; l++)
         for (size_t i = 0; i < executor->loads[l].settings.collective.count; i++)
-            if (executor_op_has_peer(&executor->loads[l].settings.collective.list[i]))
+            if (rt_op_has_peer(&executor->loads[l].settings.collective.list[i]))
                 executor_add_stop(executor, l, i);
 }
 

@@ -24,6 +24,8 @@ struct rt_load_settings {
     struct rt_collective collective; /* taken over */
     float *gradient;                 /* the span's first float; NULL where no operation names it */
     float *params;
+    float *const *pieces; /* [more_pieces] of the gradient, in the buffers from RT_BUFFER_SPARE on: blocks, */
+    size_t more_pieces;   /* in which the span begins at offset */
     size_t count;
     size_t offset; /* of the span, for apply */
 };

@@ -37,7 +37,7 @@ struct rt_cell {
 struct rt_load {
     struct rt_load_settings settings;
     float *buffers[RT_MAX_BUFFERS];
-    float *spare; /* owned: behind the buffers from RT_BUFFER_SPARE on */
+    float *spare; /* owned: behind the buffers beyond those of the gradient's pieces */
     size_t segment;
     struct rt_cell *cells;
     size_t cell_count;

@@ -80,11 +80,14 @@ static bool executor_take_in(struct rt_executor *executor, struct rt_load *load,
 
 static void executor_do_op(struct rt_executor *executor, struct rt_load *load,
                            const struct rt_collective_op *op, const struct rt_cell *cell) {
-    const bool merges = op->kind == RT_OP_MERGE;
     const enum rt_state before =
-        rt_communicator_enter(&executor->comm, merges ? RT_STATE_REDUCE : RT_STATE_UPDATE);
-    if (merges)
-        add(cell->count, load->buffers[op->from] + cell->first, load->buffers[op->buffer] + cell->first);
+        rt_communicator_enter(&executor->comm, op->kind == RT_OP_APPLY ? RT_STATE_UPDATE : RT_STATE_REDUCE);
+    float *to = load->buffers[op->buffer] + cell->first;
+    const float *from = load->buffers[op->from] + cell->first;
+    if (op->kind == RT_OP_MERGE)
+        add(cell->count, from, to);
+    else if (op->kind == RT_OP_COPY)
+        memcpy(to, from, cell->count * sizeof *to);
     else
         executor->apply(executor->user, load->settings.offset + cell->first, cell->count,
                         load->buffers[RT_BUFFER_GRADIENT] + cell->first);
@@ -97,7 +100,7 @@ static void executor_step_cell(struct rt_executor *executor, struct rt_load *loa
     uint32_t index;
     for (; (op = executor_next_op(load, cell, &index)); cell->next++) {
         /* What is being sent must not change. */
-        if (cell->sending > 0 && (op->kind == RT_OP_ADD || op->kind == RT_OP_MERGE))
+        if (cell->sending > 0 && (op->kind == RT_OP_ADD || op->kind == RT_OP_MERGE || op->kind == RT_OP_COPY))
             return;
         if (rt_op_is_ahead(op)) {
             if (!executor_take_in(executor, load, op, index, cell))

@@ -25,51 +25,49 @@ static struct range halving_range_at(struct range whole, size_t inflight, size_t
     return whole;
 }
 
-static rt_status halving_reduce(const struct rt_core *core, const struct rt_team *team, struct range whole,
+static rt_status halving_reduce(const struct rt_team *core, struct range whole,
                                 struct rt_collective *collective, struct rt_error *err) {
-    rt_status status = RT_OK;
-    for (size_t distance = 1; distance < core->size && status == RT_OK; distance *= 2) {
-        const size_t other = rt_core_place(core, core->inflight ^ distance);
-        const bool upper = (core->inflight & distance) != 0;
+    for (size_t distance = 1; distance < core->count; distance *= 2) {
+        const size_t other = core->place ^ distance;
+        const bool upper = (core->place & distance) != 0;
         const struct range given = halving_half(whole, !upper);
         whole = halving_half(whole, upper);
-        status =
-            rt_collective_send(collective, team, other, RT_BUFFER_GRADIENT, given.first, given.count, err);
-        if (status == RT_OK)
-            status =
-                rt_collective_sum(collective, team, other, RT_BUFFER_GRADIENT, whole.first, whole.count, err);
+        RT_TRY(
+            rt_collective_send(collective, core, other, RT_BUFFER_GRADIENT, given.first, given.count, err));
+        RT_TRY(rt_collective_sum(collective, core, other, RT_BUFFER_GRADIENT, whole.first, whole.count, err));
     }
-    return status;
+    return RT_OK;
 }
 
-static rt_status halving_collect(const struct rt_core *core, const struct rt_team *team, struct range whole,
+static rt_status halving_collect(const struct rt_team *core, struct range whole,
                                  struct rt_collective *collective, struct rt_error *err) {
-    rt_status status = RT_OK;
-    for (size_t distance = core->size / 2; distance > 0 && status == RT_OK; distance /= 2) {
-        const size_t other = rt_core_place(core, core->inflight ^ distance);
-        const bool upper = (core->inflight & distance) != 0;
-        const struct range both = halving_range_at(whole, core->inflight, distance);
+    for (size_t distance = core->count / 2; distance > 0; distance /= 2) {
+        const size_t other = core->place ^ distance;
+        const bool upper = (core->place & distance) != 0;
+        const struct range both = halving_range_at(whole, core->place, distance);
         const struct range mine = halving_half(both, upper), others = halving_half(both, !upper);
-        status = rt_collective_send(collective, team, other, RT_BUFFER_GRADIENT, mine.first, mine.count, err);
-        if (status == RT_OK)
-            status = rt_collective_take(collective, team, other, RT_BUFFER_GRADIENT, others.first,
-                                        others.count, err);
+        RT_TRY(rt_collective_send(collective, core, other, RT_BUFFER_GRADIENT, mine.first, mine.count, err));
+        RT_TRY(
+            rt_collective_take(collective, core, other, RT_BUFFER_GRADIENT, others.first, others.count, err));
     }
-    return status;
+    return RT_OK;
 }
 
 rt_status rt_collective_halving(const struct rt_team *team, size_t first, size_t count,
                                 struct rt_collective *collective, struct rt_error *err) {
+    struct rt_core core;
     if (team->place >= team->count)
         return RT_OK;
-    const struct rt_core core = rt_core_of(team);
+    RT_TRY(rt_core_enter(team, first, count, collective, &core, err));
     const struct range whole = {first, count};
-    rt_status status = rt_core_enter(&core, team, first, count, collective, err);
-    if (status == RT_OK && core.inflight < core.size)
-        status = halving_reduce(&core, team, whole, collective, err);
-    if (status == RT_OK && core.inflight < core.size)
-        status = halving_collect(&core, team, whole, collective, err);
+    rt_status status = RT_OK;
+    if (core.team.place < core.team.count) {
+        status = halving_reduce(&core.team, whole, collective, err);
+        if (status == RT_OK)
+            status = halving_collect(&core.team, whole, collective, err);
+    }
     if (status == RT_OK)
         status = rt_core_leave(&core, team, first, count, collective, err);
+    rt_core_deinit(&core);
     return status;
 }

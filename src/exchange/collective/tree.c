@@ -207,6 +207,12 @@ rt_status rt_collective_reduce(const struct rt_team *team, const struct rt_tree_
     const struct row all = {begin, 1, team->count - begin};
     if (team->place >= team->count)
         return RT_OK;
+    if (team->runs && (made.shape == RT_SHAPE_ARY || made.shape == RT_SHAPE_GROUPS))
+        return rt_fail(err, RT_FAILED, "this tree of workers adds no slices");
+    if (team->runs && made.shape == RT_SHAPE_STAR)
+        return rt_pieces_reduce_star(team, first, count, collective, err);
+    if (team->runs)
+        return rt_pieces_reduce(team, &(size_t){0}, 1, first, count, collective, err);
     if (made.shape == RT_SHAPE_STAR)
         return tree_reduce_star(team, 0, &all, first, count, collective, err);
     if (made.shape == RT_SHAPE_GROUPS)

@@ -3,34 +3,47 @@
 
 #include "base/memory.h"
 #include <stdlib.h>
-#include <string.h>
 
 static struct rt_team synchronous_workers(const struct rt_roles *roles, uint16_t rank) {
     return (struct rt_team){
         .ranks = roles->worker, .count = roles->workers, .place = rt_roles_place(roles, rank)};
 }
 
+/* A team with room of its own for the members and for their runs of slices. */
+struct own_team {
+    struct rt_team team;
+    uint16_t *ranks;
+    struct rt_slice_run *runs;
+};
+
+static void synchronous_forget(struct own_team *own) {
+    free(own->ranks);
+    free(own->runs);
+}
+
 /*
  * A server at place 0, then the workers. Where the server works too and the number of workers is a power of
  * two, place i is the worker i ^ s: that only swaps the operands of additions, so a sum has the same bits
- * whichever worker is the server. *ranks is to be freed.
+ * whichever worker is the server. Where workers have runs of slices, these determine the order of additions.
  */
 static rt_status synchronous_team(const struct rt_roles *roles, uint16_t server, uint16_t rank,
-                                  uint16_t **ranks, struct rt_team *team, bool *works, struct rt_error *err) {
+                                  struct own_team *made, bool *works, struct rt_error *err) {
     const size_t n = roles->workers, own = rt_roles_place(roles, server);
     *works = own < n;
-    rt_status status = rt_alloc(n + 1, sizeof **ranks, "the members of an exchange", ranks, err);
-    if (status != RT_OK)
-        return status;
-    *team = (struct rt_team){.ranks = *ranks, .count = *works ? n : n + 1};
-    if (!*works) {
-        (*ranks)[0] = server;
-        memcpy(*ranks + 1, roles->worker, n * sizeof **ranks);
+    const size_t first = *works ? 0 : 1; /* place of the first worker */
+    RT_TRY(rt_alloc(n + 1, sizeof *made->ranks, "the members of an exchange", &made->ranks, err));
+    RT_TRY(rt_alloc(n + 1, sizeof *made->runs, "the members of an exchange", &made->runs, err));
+    made->ranks[0] = server;
+    for (size_t i = 0; i < n; i++) {
+        const size_t worker = !*works ? i : (n & (n - 1)) == 0 ? i ^ own : (i + own) % n;
+        made->ranks[first + i] = roles->worker[worker];
+        if (roles->runs)
+            made->runs[first + i] = roles->runs[worker];
     }
-    for (size_t i = 0; i < n && *works; i++)
-        (*ranks)[i] = roles->worker[(n & (n - 1)) == 0 ? i ^ own : (i + own) % n];
-    while (team->place < team->count && (*ranks)[team->place] != rank)
-        team->place++;
+    made->team =
+        (struct rt_team){.ranks = made->ranks, .count = first + n, .runs = roles->runs ? made->runs : NULL};
+    while (made->team.place < made->team.count && made->ranks[made->team.place] != rank)
+        made->team.place++;
     return RT_OK;
 }
 
@@ -44,16 +57,15 @@ static rt_status synchronous_apply(size_t first, size_t count, struct rt_collect
 rt_status rt_synchronous_server(struct rt_tree_form form, const struct rt_roles *roles, uint16_t server,
                                 uint16_t rank, size_t first, size_t count, struct rt_collective *collective,
                                 struct rt_error *err) {
-    uint16_t *ranks = NULL;
-    struct rt_team team;
-    rt_status status = synchronous_team(roles, server, rank, &ranks, &team, &form.root_contributes, err);
+    struct own_team own = {0};
+    rt_status status = synchronous_team(roles, server, rank, &own, &form.root_contributes, err);
     if (status == RT_OK)
-        status = rt_collective_reduce(&team, &form, first, count, collective, err);
+        status = rt_collective_reduce(&own.team, &form, first, count, collective, err);
     if (status == RT_OK && rank == server)
         status = synchronous_apply(first, count, collective, err);
     if (status == RT_OK)
-        status = rt_collective_broadcast(&team, &form, first, count, RT_BUFFER_PARAMS, collective, err);
-    free(ranks);
+        status = rt_collective_broadcast(&own.team, &form, first, count, RT_BUFFER_PARAMS, collective, err);
+    synchronous_forget(&own);
     return status;
 }
 

@@ -8,6 +8,7 @@
 enum { USUAL_DEGREE = 2 };
 
 static const struct rt_option options[] = {RT_STRATEGY_COLLECTIVE_OPTIONS};
+static const struct rt_option slices_options[] = {RT_STRATEGY_SHARES, RT_STRATEGY_COLLECTIVE_OPTIONS};
 static const struct rt_option tree_options[] = {
     {"degree", RT_OPTION_INT, RT_STRATEGY_AT(degree), "2", 1, RT_STRATEGY_COUNT_MAX,
      .help = "workers that send their sums to one above them"},
@@ -18,8 +19,10 @@ static rt_status allreduce_select(enum rt_reduction how, const struct rt_exchang
                                   const struct rt_roles *roles, uint16_t rank, const struct rt_span *span,
                                   const struct rt_link_cost *cost, struct rt_collective *collective,
                                   struct rt_error *err) {
-    const struct rt_team workers = {
-        .ranks = roles->worker, .count = roles->workers, .place = rt_roles_place(roles, rank)};
+    const struct rt_team workers = {.ranks = roles->worker,
+                                    .count = roles->workers,
+                                    .place = rt_roles_place(roles, rank),
+                                    .runs = roles->runs};
     const size_t degree = given->degree > 0 ? (size_t)given->degree : USUAL_DEGREE;
     return rt_collective_reduce_all(how, &workers, degree, 0, span->count, cost, collective, err);
 }
@@ -65,8 +68,9 @@ const struct rt_exchange_strategy rt_strategy_allreduce_rd = {
     .name = "allreduce-rd",
     .help = "workers add whole gradients in pairs, by recursive doubling; for small models",
     .place = PLACE("recursive doubling"),
-    RT_STRATEGY_OPTIONS(options),
+    RT_STRATEGY_OPTIONS(slices_options),
     .exact = RT_EXACT_BITS,
+    .slices = true,
     .can_clip = true,
     .collective = allreduce_doubling,
 };
@@ -75,8 +79,9 @@ const struct rt_exchange_strategy rt_strategy_allreduce_hd = {
     .name = "allreduce-hd",
     .help = "workers add gradients in pairs, half of what is left each time; few messages and bytes",
     .place = PLACE("halving and doubling"),
-    RT_STRATEGY_OPTIONS(options),
+    RT_STRATEGY_OPTIONS(slices_options),
     .exact = RT_EXACT_BITS,
+    .slices = true,
     .can_clip = true,
     .collective = allreduce_halving,
 };

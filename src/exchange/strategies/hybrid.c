@@ -20,6 +20,7 @@ static const struct rt_option table[] = {
 static const struct rt_exchange_without without[] = {
     {"dedicated", "is not for rings, each of whose nodes has layers and works"},
     {"order", "is not for rings, which exchange a layer whenever its gradient is there"},
+    {"shares", "is not for rings, which have equal parts of a batch"},
     {"bucket", "is not for rings, which exchange each layer by itself"},
     {NULL, NULL},
 };

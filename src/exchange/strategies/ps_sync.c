@@ -9,6 +9,7 @@ static const char *const exchanges[] = {"naive", "binom", "scatter", NULL};
 static const struct rt_option options[] = {
     {"exchange", RT_OPTION_CHOICE, RT_STRATEGY_AT(exchange), "naive", .choices = exchanges,
      .help = "directly, as ps-tree, or as ps-scatter"},
+    RT_STRATEGY_SHARES,
     RT_STRATEGY_DEDICATED,
     RT_STRATEGY_COLLECTIVE_OPTIONS,
 };
@@ -31,6 +32,7 @@ const struct rt_exchange_strategy rt_strategy_ps_sync = {
     .place = {"data", "central", "synchronous", "each with the server", "one server"},
     RT_STRATEGY_OPTIONS(options),
     .exact = RT_EXACT_BITS,
+    .slices = true,
     .servers = RT_SERVERS_ONE,
     .can_clip = true,
     .collective = ps_sync_collective,

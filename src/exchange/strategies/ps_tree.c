@@ -1,7 +1,8 @@
 /* The synchronous parameter server at the root of a binomial tree: sums go up it, parameters come down. */
 #include "exchange/strategies/strategies.h"
 
-static const struct rt_option options[] = {RT_STRATEGY_DEDICATED, RT_STRATEGY_COLLECTIVE_OPTIONS};
+static const struct rt_option options[] = {RT_STRATEGY_SHARES, RT_STRATEGY_DEDICATED,
+                                           RT_STRATEGY_COLLECTIVE_OPTIONS};
 
 static rt_status ps_tree_collective(const struct rt_exchange_options *given, const struct rt_roles *roles,
                                     uint16_t rank, const struct rt_span *span, size_t params,
@@ -18,6 +19,7 @@ const struct rt_exchange_strategy rt_strategy_ps_tree = {
     .place = {"data", "central", "synchronous", "binomial tree", "one server"},
     RT_STRATEGY_OPTIONS(options),
     .exact = RT_EXACT_BITS,
+    .slices = true,
     .servers = RT_SERVERS_ONE,
     .can_clip = true,
     .collective = ps_tree_collective,

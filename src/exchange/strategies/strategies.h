@@ -41,6 +41,7 @@ extern const struct rt_exchange_strategy rt_strategy_hybrid;
 extern const char *const rt_exchange_off_on[];
 extern const char *const rt_exchange_orders[];
 extern const char *const rt_exchange_mean_sum[];
+extern const char *const rt_exchange_shares[];
 extern const char *const rt_exchange_prios[];
 extern const char *const rt_exchange_bases[];
 extern const char *const rt_exchange_steps[];
@@ -69,6 +70,12 @@ extern const char *const rt_exchange_steps[];
         "reduce", RT_OPTION_CHOICE, RT_STRATEGY_AT(reduce), "mean",                                          \
             .choices = rt_exchange_mean_sum,                                                                 \
             .help = "the mean over the batch, or the sum of the workers' means"                              \
+    }
+#define RT_STRATEGY_SHARES                                                                                   \
+    {                                                                                                        \
+        "shares", RT_OPTION_CHOICE, RT_STRATEGY_AT(shares), "auto",                                          \
+            .choices = rt_exchange_shares,                                                                   \
+            .help = "slices of train.shards for each worker: by measured speed, or equal"                    \
     }
 #define RT_STRATEGY_DEDICATED                                                                                \
     {                                                                                                        \

@@ -55,6 +55,7 @@ static rt_status exchanger_take_roles(struct rt_exchanger *exchanger, struct rt_
                                    &exchanger->roles, err);
     if (status != RT_OK)
         return status;
+    exchanger->roles.runs = settings->runs;
     exchanger->clients =
         rt_exchange_clients(settings->strategy, settings->options, &exchanger->roles, exchanger->proxy);
     exchanger->team =
@@ -71,7 +72,8 @@ static rt_status exchanger_take_roles(struct rt_exchanger *exchanger, struct rt_
 static rt_status exchanger_make_replica(struct rt_exchanger *exchanger, struct rt_error *err) {
     struct rt_net_replica_settings *settings = &exchanger->settings.replica;
     const struct rt_exchange_options *options = exchanger->settings.options;
-    settings->parts = exchanger->team.count;
+    settings->part = rt_exchange_part(exchanger->settings.strategy, options, &exchanger->roles,
+                                      exchanger->settings.shards, exchanger->settings.comm.rank);
     settings->sum = options->reduce == RT_SUM;
     settings->bucket = options->bucket < 0 ? BUCKET_FLOATS : (size_t)options->bucket * 1024 / sizeof(float);
     settings->computes = exchanger->works;

@@ -20,7 +20,10 @@ struct rt_exchanger_settings {
     const struct rt_schedule *schedule;
     uint64_t updates, per_epoch; /* planned */
     double clip_norm;
-    /* network (allocated) and data; parts, sum, bucket and computes are filled in. */
+    size_t shards; /* of a batch */
+    /* [workers] which of them each worker has, where the strategy takes slices; NULL: equal parts */
+    const struct rt_slice_run *runs;
+    /* network (allocated) and data; part, sum, bucket and computes are filled in. */
     struct rt_net_replica_settings replica;
     /* Of the server here, if there is one: see exchange/server/server.h. May be NULL. */
     void (*updated)(void *user, uint64_t version, size_t pushes, const struct rt_push *const *push);
@@ -33,8 +36,7 @@ struct rt_exchanger {
     uint16_t *worker, *proxy;
     struct rt_roles roles;
     struct rt_roles clients; /* as servers see them: a group is one worker, by its proxy */
-    struct rt_team
-        team; /* the workers that share its batches; place: the part that it takes, if it is a worker */
+    struct rt_team team; /* the workers that share its batches; place: ours among them, if it is a worker */
     const struct rt_rules *rules; /* NULL: by collectives */
     bool asynchronous, grouped;
     size_t place; /* among the workers; roles.workers: it does not work */

@@ -28,6 +28,23 @@ static double exchanger_proxy_bytes(size_t members, double params) {
     return sizeof(float) * (sums * params + (double)(members - 1) * FRAMES * frame);
 }
 
+/* Terms that wait for their turn while pieces of workers' runs are added, in blocks of all parameters. */
+static double exchanger_waiting_terms(const struct rt_exchanger_settings *settings,
+                                      const struct rt_roles *roles, const struct rt_slice_part *part,
+                                      size_t params) {
+    const struct rt_span all = {0, params};
+    const size_t pieces = rt_slices_count_pieces(part->run), own = pieces > 0 ? pieces - 1 : 0;
+    struct rt_collective collective = {0};
+    struct rt_error ignored; /* the exchange itself says it */
+    if (!roles->runs ||
+        settings->strategy->collective(settings->options, roles, settings->comm.rank, &all, params,
+                                       &settings->cost, &collective, &ignored) != RT_OK)
+        return 0;
+    const size_t terms = collective.spares > own ? collective.spares - own : 0;
+    rt_collective_deinit(&collective);
+    return (double)terms;
+}
+
 size_t rt_exchanger_bytes(const struct rt_exchanger_settings *settings, const struct rt_roles *roles,
                           const struct rt_model *model) {
     const struct rt_net_replica_settings *replica = &settings->replica;
@@ -35,24 +52,24 @@ size_t rt_exchanger_bytes(const struct rt_exchanger_settings *settings, const st
     const bool works = rt_roles_place(roles, rank) < roles->workers, serves = rank < roles->servers,
                client = rt_exchange_rules(settings->strategy, settings->options) != NULL;
     const struct rt_team team = rt_exchange_team(settings->strategy, settings->options, roles, rank);
-    const size_t parts = team.count,
-                 clients = rt_exchange_clients(settings->strategy, settings->options, roles, NULL).workers;
+    const struct rt_slice_part part =
+        rt_exchange_part(settings->strategy, settings->options, roles, settings->shards, rank);
+    const size_t clients = rt_exchange_clients(settings->strategy, settings->options, roles, NULL).workers;
     const double block = sizeof(float) * (double)model->param_count;
-    double bytes = (double)rt_net_replica_bytes(model, replica->batch, replica->micro_batch, replica->shards,
-                                                parts, works) +
+    double bytes = (double)rt_net_replica_bytes(model, replica->batch, replica->micro_batch, &part, works) +
                    sizeof(float) * exchanger_owned_params(settings, roles, model) *
                        (double)settings->optim->type->state_tensors;
     /* The order of the examples; and where they are sent, those of the tickets that are held. */
     if (works)
         bytes += sizeof(uint32_t) * (double)replica->count;
     if (works && !replica->set)
-        bytes += 4 * sizeof(float) * ((double)replica->batch / (double)parts + 1) *
+        bytes += 4 * sizeof(float) * ((double)rt_slices_most_rows(&part, replica->batch) + 1) *
                  ((double)rt_shape_size(&model->in) + (double)rt_shape_size(&model->out));
     /* A server holds for each worker a gradient and parameters on their way; collectives, terms of sums. */
     if (client && serves)
         bytes += block * (works ? 1 : 0) + 2 * block * (double)clients / (double)roles->servers;
     if (!client)
-        bytes += block;
+        bytes += block * (1 + exchanger_waiting_terms(settings, roles, &part, model->param_count));
     if (rt_exchange_is_nested(settings->strategy, settings->options) && team.place == 0 && team.count > 1)
         bytes += exchanger_proxy_bytes(team.count, (double)model->param_count);
     return bytes < 0x1p62 ? (size_t)bytes : SIZE_MAX;

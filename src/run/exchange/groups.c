@@ -35,12 +35,12 @@ static void groups_add(struct rt_done *sum, const struct rt_done *done) {
 /* The examples go along with the ticket, where the workers have none of their own. */
 static bool groups_give_one(struct rt_exchange_learner *learner, uint16_t rank, uint64_t batch) {
     const struct rt_exchanger *exchanger = learner->exchanger;
-    const struct rt_team team =
-        rt_exchange_team(learner->config.exchange, learner->options, &exchanger->roles, rank);
+    const struct rt_slice_part part = rt_exchange_part(
+        learner->config.exchange, learner->options, &exchanger->roles, learner->config.settings.shards, rank);
     if (!rt_coordinator_give(learner->coordinator, rank, batch))
         return false;
-    if (learner->sender && team.place < team.count)
-        rt_sample_sender_send(learner->sender, learner->coordinator, rank, batch, team.place, team.count);
+    if (learner->sender && part.run.count > 0)
+        rt_sample_sender_send(learner->sender, learner->coordinator, rank, batch, part);
     return true;
 }
 

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/sentence.h"
+#include "run/resilience.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@ rt_status rt_exchange_explain(struct rt_exchange_learner *learner, rt_status sta
     if ((status != RT_FAILED && status != RT_BAD_INPUT) || lost >= learner->count)
         return status;
     *err = why;
-    return rt_membership_lost(&learner->who, lost, learner->config.lost, err);
+    return rt_membership_lost(&learner->who, learner->device[lost], learner->config.lost, err);
 }
 
 static rt_status exchange_step(void *self, struct rt_step *result, struct rt_error *err) {
@@ -116,9 +117,10 @@ static rt_status exchange_report(void *self, bool recent, struct rt_node_report 
     rt_exchanger_metrics(learner->exchanger, &learner->rows[0]);
     for (uint16_t i = 0; i < learner->count; i++) {
         const bool works = rt_roles_place(roles, i) < roles->workers;
+        const size_t device = learner->device[i];
         reports[i] = (struct rt_node_report){.role = i ? rt_exchanger_role(roles, i) : "master",
-                                             .name = learner->who.name[i],
-                                             .address = learner->who.address[i],
+                                             .name = learner->who.name[device],
+                                             .address = learner->who.address[device],
                                              .count = works ? learner->config.network->model->count : 0,
                                              .row = learner->rows[i],
                                              .predicted_idle = (double)NAN};
@@ -173,9 +175,9 @@ static bool exchange_are_gone(void *self) {
     return rt_coordinator_gone(learner->coordinator);
 }
 
-static void exchange_linger(struct rt_exchange_learner *learner) {
+void rt_exchange_linger(struct rt_exchange_learner *learner, double seconds) {
     struct rt_engine *engine = learner->exchanger->engine;
-    rt_engine_linger(engine, exchange_are_gone, learner, rt_engine_now(engine) + goodbye_seconds);
+    rt_engine_linger(engine, exchange_are_gone, learner, rt_engine_now(engine) + seconds);
 }
 
 static rt_status exchange_stop(void *self, struct rt_error *err) {
@@ -187,7 +189,7 @@ static rt_status exchange_stop(void *self, struct rt_error *err) {
     rt_engine_enter(learner->exchanger->engine);
     rt_coordinator_stop(learner->coordinator);
     rt_engine_leave(learner->exchanger->engine);
-    exchange_linger(learner);
+    rt_exchange_linger(learner, goodbye_seconds);
     learner->stopped = true;
     return RT_OK;
 }
@@ -203,26 +205,16 @@ static void exchange_abandon(struct rt_exchange_learner *learner) {
     rt_coordinator_fail(learner->coordinator, failed ? learner->failure.status : RT_INTERRUPTED,
                         failed ? learner->failure.text : "the master has ended the run");
     rt_engine_leave(engine);
-    exchange_linger(learner);
+    rt_exchange_linger(learner, goodbye_seconds);
 }
 
 static void exchange_destroy(void *self) {
     struct rt_exchange_learner *learner = self;
     exchange_abandon(learner);
-    rt_exchanger_halt(learner->exchanger);
-    for (size_t i = 1; learner->links && i < learner->count; i++)
-        if (learner->talks && learner->talks[i].link)
-            rt_talk_close(&learner->talks[i]);
-        else
-            rt_link_close(learner->links[i]);
-    rt_exchanger_destroy(learner->exchanger);
-    rt_scheduler_destroy(learner->scheduler);
-    rt_coordinator_destroy(learner->coordinator);
-    rt_sample_sender_destroy(learner->sender);
+    rt_exchange_leave(learner);
     rt_membership_deinit(&learner->who);
-    free(learner->links);
-    free(learner->talks);
-    free(learner->rows);
+    free(learner->device);
+    free(learner->slice_seconds);
     free(learner);
 }
 
@@ -236,36 +228,8 @@ uint64_t rt_exchange_per_epoch(const void *options, uint64_t batches) {
     return kept < 1 ? 1 : (uint64_t)kept;
 }
 
-/* Whether the server here sees every gradient, one for each batch. */
-static bool exchange_sees_all(const struct rt_exchange_learner *learner) {
-    const struct rt_exchanger *exchanger = learner->exchanger;
-    const struct rt_replica *replica = exchanger->replica;
-    bool owns = false;
-    for (size_t i = 0; i < replica->span_count; i++)
-        owns |= rt_exchange_owned_part(learner->config.exchange, learner->options, &exchanger->roles, 0,
-                                       &replica->spans[i], replica->param_count)
-                    .count > 0;
-    return exchanger->member.server && owns && learner->options->push_every <= 1;
-}
-
-static rt_status exchange_start(struct rt_exchange_learner *learner, struct rt_error *err) {
-    struct rt_engine_part part;
-    struct rt_exchanger_run run = {.parts = &part,
-                                   .part_count = learner->coordinator ? 1 : 0,
-                                   .stop = learner->config.stop,
-                                   .finishes = true};
-    rt_status status = rt_alloc(learner->count, sizeof *learner->rows, "the metrics", &learner->rows, err);
-    if (status == RT_OK)
-        status = rt_exchange_make_scheduler(learner, exchange_sees_all(learner), err);
-    if (status != RT_OK)
-        return status;
-    if (learner->coordinator)
-        part = rt_exchange_coordinator_part(learner);
-    return rt_exchanger_start(learner->exchanger, &run, err);
-}
-
 /* The roles of the nodes, as lines to print. NULL: out of memory. */
-static char *exchange_describe(const struct rt_exchange_learner *learner) {
+static char *exchange_print(const struct rt_exchange_learner *learner) {
     const struct rt_exchanger *exchanger = learner->exchanger;
     const struct rt_roles *roles = &exchanger->roles;
     char *text = NULL;
@@ -284,26 +248,41 @@ static char *exchange_describe(const struct rt_exchange_learner *learner) {
     for (uint16_t i = 0; i < learner->count; i++) {
         const bool proxy =
             exchanger->grouped && rt_roles_place(&exchanger->clients, i) < exchanger->clients.workers;
-        fprintf(out, "  %2u  %-24s %s%s\n", i, learner->who.name[i], rt_exchanger_role(roles, i),
-                proxy ? ", proxy of its group" : "");
+        fprintf(out, "  %2u  %-24s %s%s\n", i, learner->who.name[learner->device[i]],
+                rt_exchanger_role(roles, i), proxy ? ", proxy of its group" : "");
     }
+    rt_exchange_print_shares(learner, out);
+    if (learner->who.cluster)
+        rt_resilience_print_image(learner->config.spec, rt_exchange_image_bytes(learner),
+                                  learner->image_on_disk ? "in a file" : "of memory", out);
     if (fclose(out) == 0)
         return text;
     free(text);
     return NULL;
 }
 
+void rt_exchange_describe(struct rt_exchange_learner *learner, struct rt_learner *described) {
+    described->model_state = rt_exchange_model_state(learner);
+    described->nodes = learner->count;
+    described->image_on_disk = learner->image_on_disk;
+}
+
+static rt_status exchange_open(const struct rt_training_config *config, struct rt_exchange_learner *learner,
+                               struct rt_error *err) {
+    const struct rt_start start = {.gone = config->spec->cluster.recover ? config->gone : NULL,
+                                   .warn = config->warn,
+                                   .user = config->notice_user};
+    learner->config = *config;
+    RT_TRY(rt_exchange_gather(learner, err));
+    const rt_status status = rt_exchange_form_anew(learner, err);
+    return rt_membership_start_without(&learner->who, &start, rt_exchange_form_anew, learner, status, err);
+}
+
 rt_status rt_learner_exchange(const struct rt_training_config *config, struct rt_learner *learner,
                               struct rt_error *err) {
     struct rt_exchange_learner *made;
-    rt_status status = rt_alloc(1, sizeof *made, "the exchange", &made, err);
-    if (status != RT_OK)
-        return status;
-    made->config = *config;
-    made->options = config->options;
-    status = rt_exchange_form(made, err);
-    if (status == RT_OK)
-        status = exchange_start(made, err);
+    RT_TRY(rt_alloc(1, sizeof *made, "the exchange", &made, err));
+    const rt_status status = exchange_open(config, made, err);
     if (status != RT_OK) {
         exchange_destroy(made);
         return status;
@@ -311,12 +290,10 @@ rt_status rt_learner_exchange(const struct rt_training_config *config, struct rt
     const size_t micro = rt_net_replica_micro_batch(made->exchanger->net);
     *learner = (struct rt_learner){
         .self = made,
-        .model_state = rt_exchange_model_state(made),
+        .micro_batch = micro ? micro : made->config.settings.batch,
         .forward = {.self = made, .rows = rt_forward_local(config->network).rows, .run = exchange_forward},
-        .micro_batch = micro ? micro : config->settings.batch,
-        .nodes = made->count,
         .predicted_samples_per_s = (double)NAN,
-        .plan = exchange_describe(made),
+        .plan = exchange_print(made),
         .step = exchange_step,
         .at_rest = exchange_at_rest,
         .set_apart = exchange_set_apart,
@@ -325,5 +302,7 @@ rt_status rt_learner_exchange(const struct rt_training_config *config, struct rt
         .stop = exchange_stop,
         .destroy = exchange_destroy,
     };
+    rt_exchange_describe(made, learner);
+    rt_exchange_can_recover(made, learner);
     return RT_OK;
 }

@@ -43,6 +43,7 @@ static rt_status exchange_tell(struct rt_exchange_learner *learner, uint16_t ran
     rt_coordinator_send_state(learner->coordinator, rank, tensor, range.first, range.count,
                               from + range.first);
     rt_engine_leave(learner->exchanger->engine);
+    learner->moved += range.count * sizeof *from;
     return exchange_await_order(learner, err);
 }
 
@@ -55,7 +56,7 @@ static rt_status exchange_find_owned(const struct rt_exchange_learner *learner, 
                                 replica->spans, replica->span_count, replica->param_count, owned);
     if (*ranges > RT_MAX_OWNED)
         return rt_fail(err, RT_FAILED, "%.80s owns more ranges of the parameters than can be asked for",
-                       learner->who.name[rank]);
+                       learner->who.name[learner->device[rank]]);
     return RT_OK;
 }
 

@@ -14,7 +14,6 @@ struct rt_net_replica {
     struct rt_batches batches;
     struct rt_gradient_work work;
     struct rt_slices slices;
-    uint64_t slice_count; /* of a worker's rows */
     struct rt_span *spans;
     size_t *span_of; /* [layers] */
     struct rt_engine *engine;
@@ -120,18 +119,19 @@ static void replica_after_layer(void *self, size_t layer) {
 
 /* ---- a ticket ---- */
 
-static rt_status replica_compute_slices(struct rt_net_replica *replica, const struct rt_ticket *ticket,
-                                        const struct rt_batch *batch, struct rt_gradient_order *order,
-                                        struct rt_gradient_sums *sums, struct rt_error *err) {
-    const uint64_t slices = replica->slice_count, all = slices * ticket->parts;
+static rt_status replica_compute_slices(struct rt_net_replica *replica, const struct rt_batch *batch,
+                                        struct rt_gradient_order *order, struct rt_gradient_sums *sums,
+                                        struct rt_error *err) {
+    const struct rt_slice_part *part = &replica->settings.part;
+    const uint32_t slices = part->run.count, all = part->all;
     struct rt_layer_watch watch = {
         .self = replica, .before = replica_before_layer, .rising = replica->base.rising};
     order->watch = &watch;
     rt_slices_reset(&replica->slices);
-    for (uint64_t k = 0; k < slices; k++) {
-        const uint64_t v = ticket->part * slices + k;
-        order->first = (size_t)(v * batch->rows / all);
-        order->end = (size_t)((v + 1) * batch->rows / all);
+    for (uint32_t k = 0; k < slices; k++) {
+        const uint32_t v = part->run.first + k;
+        order->first = rt_slices_row(batch->rows, all, v);
+        order->end = rt_slices_row(batch->rows, all, v + 1);
         if (order->first == order->end)
             continue;
         const bool last = k + 1 == slices;
@@ -172,7 +172,7 @@ static rt_status replica_compute_rows(struct rt_net_replica *replica, const stru
         order.sent = &sent;
     }
     blocks->prepared_valid = blocks->prepared != NULL; /* each layer is, before it is used */
-    rt_status status = replica_compute_slices(replica, ticket, batch, &order, &sums, err);
+    rt_status status = replica_compute_slices(replica, batch, &order, &sums, err);
     blocks->prepared_valid = false;
     replica_show(replica);
     done->loss = sums.loss;
@@ -193,9 +193,9 @@ static rt_status replica_compute(void *self, const struct rt_ticket *ticket,
     rt_states_enter(&replica->states, RT_STATE_FORWARD);
     rt_states_at_update(&replica->states, ticket->batch);
     rt_batches_at(&replica->batches, ticket->batch, &batch);
-    const size_t first = (size_t)((uint64_t)ticket->part * batch.rows / ticket->parts),
-                 end = (size_t)(((uint64_t)ticket->part + 1) * batch.rows / ticket->parts);
-    *done = (struct rt_done){.batch = ticket->batch, .rows = end - first};
+    size_t first;
+    const size_t rows = rt_slices_rows(&replica->settings.part, batch.rows, &first), end = first + rows;
+    *done = (struct rt_done){.batch = ticket->batch, .rows = rows};
     replica->exchange = exchange;
     replica->needed = 0;
     replica->ready = 0;
@@ -208,7 +208,7 @@ static rt_status replica_compute(void *self, const struct rt_ticket *ticket,
         replica_need_spans(replica, replica->base.span_count);
         if (first == end)
             rt_slices_reset(&replica->slices);
-        (void)rt_slices_block(&replica->slices, replica->slice_count);
+        (void)rt_slices_block(&replica->slices, replica->settings.part.run.count);
         while (replica->ready < replica->base.span_count)
             replica_end_span(replica);
     }
@@ -218,10 +218,6 @@ static rt_status replica_compute(void *self, const struct rt_ticket *ticket,
 }
 
 /* ---- life ---- */
-
-static uint64_t replica_slices_of(size_t shards, size_t parts) {
-    return shards % parts == 0 ? shards / parts : 1;
-}
 
 /* Top-level layers with parameters, small ones joined. */
 static rt_status replica_make_spans(struct rt_net_replica *replica, struct rt_error *err) {
@@ -248,12 +244,15 @@ static rt_status replica_make_spans(struct rt_net_replica *replica, struct rt_er
     return RT_OK;
 }
 
-static size_t replica_most_rows(size_t batch, size_t parts) {
-    return batch / parts + (batch % parts ? 1 : 0);
+/* At least one: also where it has no slices. */
+static size_t replica_most_rows(const struct rt_slice_part *part, size_t batch) {
+    const size_t rows = rt_slices_most_rows(part, batch);
+    return rows > 0 ? rows : 1;
 }
 
-static size_t replica_choose_micro(const struct rt_model *model, size_t batch, size_t micro, size_t parts) {
-    const size_t rows = replica_most_rows(batch, parts);
+static size_t replica_choose_micro(const struct rt_model *model, const struct rt_slice_part *part,
+                                   size_t batch, size_t micro) {
+    const size_t rows = replica_most_rows(part, batch);
     if (micro == 0)
         micro = rt_train_micro_batch(model, rows);
     return micro < rows ? micro : rows;
@@ -263,7 +262,7 @@ static rt_status replica_take_memory(struct rt_net_replica *replica, struct rt_e
     const struct rt_net_replica_settings *settings = &replica->settings;
     struct rt_network *network = settings->network;
     const struct rt_model *model = network->model;
-    rt_status status = rt_slices_create(&network->device, model->param_count, replica->slice_count,
+    rt_status status = rt_slices_create(&network->device, model->param_count, replica->settings.part.run,
                                         !settings->computes, &replica->slices, err);
     if (status != RT_OK || !settings->computes)
         return status;
@@ -272,7 +271,7 @@ static rt_status replica_take_memory(struct rt_net_replica *replica, struct rt_e
     if (status != RT_OK)
         return status;
     const size_t batch = replica->batches.batch,
-                 micro = replica_choose_micro(model, batch, settings->micro_batch, settings->parts);
+                 micro = replica_choose_micro(model, &settings->part, batch, settings->micro_batch);
     const struct rt_gradient_work_settings work = {.network = network,
                                                    .set = settings->set,
                                                    .scaling = settings->scaling,
@@ -283,10 +282,16 @@ static rt_status replica_take_memory(struct rt_net_replica *replica, struct rt_e
     replica->work.ended = replica_ended;
     replica->work.self = replica;
     /* Prepared weights repay themselves when several micro-batches use them. */
-    if (status == RT_OK && micro < replica_most_rows(batch, settings->parts) && !network->blocks.prepared)
+    if (status == RT_OK && micro < replica_most_rows(&settings->part, batch) && !network->blocks.prepared)
         status =
             rt_floats_create(model->prepared_floats, "the prepared weights", &network->blocks.prepared, err);
     return status;
+}
+
+/* Those that are not in the first block. */
+static size_t replica_more_pieces(const struct rt_slice_part *part) {
+    const size_t pieces = rt_slices_count_pieces(part->run);
+    return pieces > 0 ? pieces - 1 : 0;
 }
 
 rt_status rt_net_replica_create(const struct rt_net_replica_settings *settings,
@@ -296,7 +301,8 @@ rt_status rt_net_replica_create(const struct rt_net_replica_settings *settings,
     if (status != RT_OK)
         return status;
     made->settings = *settings;
-    made->slice_count = settings->computes ? replica_slices_of(settings->shards, settings->parts) : 1;
+    if (!settings->computes)
+        made->settings.part = (struct rt_slice_part){.all = 1};
     status = replica_make_spans(made, err);
     if (status == RT_OK)
         status = replica_take_memory(made, err);
@@ -309,6 +315,8 @@ rt_status rt_net_replica_create(const struct rt_net_replica_settings *settings,
     made->base.self = made;
     made->base.params = settings->network->blocks.params;
     made->base.gradient = made->slices.blocks[0];
+    made->base.pieces = made->slices.blocks + 1;
+    made->base.more_pieces = replica_more_pieces(&made->settings.part);
     made->base.param_count = settings->network->model->param_count;
     made->base.rising = settings->rising;
     made->base.compute = settings->computes ? replica_compute : NULL;
@@ -344,16 +352,16 @@ size_t rt_net_replica_micro_batch(const struct rt_net_replica *replica) {
     return replica->work.micro_batch;
 }
 
-size_t rt_net_replica_bytes(const struct rt_model *model, size_t batch, size_t micro_batch, size_t shards,
-                            size_t parts, bool computes) {
+size_t rt_net_replica_bytes(const struct rt_model *model, size_t batch, size_t micro_batch,
+                            const struct rt_slice_part *part, bool computes) {
     const double params = (double)model->param_count;
     double floats = params;
     if (computes) {
-        const size_t micro = replica_choose_micro(model, batch, micro_batch, parts);
-        floats = params * (double)rt_slices_blocks(replica_slices_of(shards, parts)) +
+        const size_t micro = replica_choose_micro(model, part, batch, micro_batch);
+        floats = params * (double)rt_slices_height(part->run) +
                  (double)rt_model_slot_floats(model, micro, true) +
                  (double)micro * (double)rt_shape_size(&model->in);
-        if (micro < replica_most_rows(batch, parts))
+        if (micro < replica_most_rows(part, batch))
             floats += (double)model->prepared_floats;
     }
     return floats < 0x1p61 ? (size_t)floats * sizeof(float) : SIZE_MAX;

@@ -3,9 +3,9 @@
  * tells the exchange before it uses a layer's parameters and when a layer's gradient is final.
  *
  * The gradient of a worker's rows is made as the single device makes that of a batch: the part's share of
- * train.shards, each slice summed in order, the slices added in the binary tree. Where the workers divide the
- * shards, the sum over the workers then goes on with the same tree. Dropout's masks belong to examples, so it
- * does not matter which worker computes which example.
+ * train.shards, each slice summed in order, the slices added in the binary tree. A run of slices that is no
+ * whole subtree has several sums, one for each of its pieces; the sum over the workers then goes on with the
+ * same tree. Dropout's masks belong to examples, so it does not matter which worker computes which example.
  */
 #ifndef RT_RUN_EXCHANGE_REPLICA_H
 #define RT_RUN_EXCHANGE_REPLICA_H
@@ -28,10 +28,10 @@ struct rt_net_replica_settings {
     void *user;
 
     uint64_t seed;
-    size_t batch, shards;
-    size_t micro_batch; /* 0: auto, see rt_train_micro_batch */
+    size_t batch;
+    struct rt_slice_part part; /* of each batch: this worker's */
+    size_t micro_batch;        /* 0: auto, see rt_train_micro_batch */
     bool shuffle, drop_last;
-    size_t parts;                 /* workers who share a batch */
     bool rising;                  /* spans become ready from the first up, not from the last down */
     bool sum;                     /* gradients are divided by the worker's own rows, not by the batch's */
     size_t bucket;                /* floats: adjacent spans that have at most so many together are joined */
@@ -63,7 +63,7 @@ enum rt_state rt_net_replica_enter(struct rt_net_replica *replica, enum rt_state
 uint64_t rt_net_replica_samples(const struct rt_net_replica *replica); /* learnt from */
 
 /* Bytes that a replica takes besides the network's own blocks; SIZE_MAX: more than there can be. */
-size_t rt_net_replica_bytes(const struct rt_model *model, size_t batch, size_t micro_batch, size_t shards,
-                            size_t parts, bool computes);
+size_t rt_net_replica_bytes(const struct rt_model *model, size_t batch, size_t micro_batch,
+                            const struct rt_slice_part *part, bool computes);
 
 #endif

@@ -16,13 +16,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The data, once opened and found to be the master's, serve all views of a run: hashing them may take longer
+ * than all else in forming one. */
+struct worker_data {
+    char fingerprint[65];   /* empty: none are open */
+    size_t inputs, outputs; /* of the network that they were found to suit */
+    const struct rt_loss_type *loss;
+    struct rt_datasets sets;
+    struct rt_scaling scaling;
+};
+
 struct worker {
     struct rt_job *job;
     struct rt_exchange_section section; /* of it */
     uint16_t rank, count;
     struct rt_network network;
-    struct rt_datasets datasets;
-    struct rt_scaling scaling;
+    struct worker_data *data;
     enum rt_target target;
 
     struct rt_talk talk; /* with the master */
@@ -39,6 +48,9 @@ static rt_status worker_wait_rows(void *user, uint64_t batch, size_t first, size
     const struct worker *worker = user;
     return rt_sample_receiver_rows(worker->box, worker->exchanger->engine, batch, sent, err);
 }
+
+/* In place of the node's own examples while they are not open: it has some, and is not sent any. */
+static const struct rt_dataset worker_not_open;
 
 static struct rt_exchanger_settings worker_settings_of(const struct rt_session *session,
                                                        struct worker *worker) {
@@ -60,16 +72,19 @@ static struct rt_exchanger_settings worker_settings_of(const struct rt_session *
         .updates = (uint64_t)job->updates,
         .per_epoch = (uint64_t)job->per_epoch,
         .clip_norm = job->clip_norm,
+        .shards = (size_t)job->shards,
+        .runs = job->exchange.runs,
         .replica = {.network = &worker->network,
-                    .set = job->data.set.send ? NULL : &worker->datasets.train,
+                    .set = job->data.set.send ? NULL
+                           : worker->data     ? &worker->data->sets.train
+                                              : &worker_not_open,
                     .rows = worker_wait_rows,
                     .user = worker,
-                    .scaling = &worker->scaling,
+                    .scaling = worker->data ? &worker->data->scaling : NULL,
                     .target = worker->target,
                     .count = (size_t)job->data.examples,
                     .seed = (uint64_t)job->seed,
                     .batch = (size_t)job->batch,
-                    .shards = (size_t)job->shards,
                     .micro_batch = job->micro_batch < 0 ? 0 : (size_t)job->micro_batch,
                     .shuffle = job->data.set.shuffle,
                     .drop_last = job->data.drop_last,
@@ -98,6 +113,20 @@ static rt_status worker_make_network(const struct rt_session *session, struct wo
     return rt_network_describe(job->input, job->layers, job->loss, &computing, &worker->network, err);
 }
 
+/* Where each worker has slices of its own number, the job says which. */
+static rt_status worker_check_shares(const struct worker *worker, struct rt_roles *roles,
+                                     struct rt_error *err) {
+    const struct rt_job_exchange *given = &worker->job->exchange;
+    if (!given->runs)
+        return RT_OK;
+    if (given->workers != roles->workers ||
+        !rt_exchange_takes_slices(worker->section.strategy, &worker->section.options))
+        return rt_fail(err, RT_BAD_INPUT, "the job has shares for %zu workers of %s, which are %zu",
+                       given->workers, worker->section.strategy->name, roles->workers);
+    roles->runs = given->runs;
+    return RT_OK;
+}
+
 /* Refuses more than the node offers, before any of it is taken. */
 static rt_status worker_check_memory(const struct rt_session *session, struct worker *worker,
                                      const struct rt_roles *roles, uint64_t *memory, struct rt_error *err) {
@@ -107,8 +136,49 @@ static rt_status worker_check_memory(const struct rt_session *session, struct wo
                                      err);
 }
 
+static void worker_data_destroy(struct worker_data *data) {
+    if (!data)
+        return;
+    rt_datasets_close(&data->sets);
+    rt_scaling_deinit(&data->scaling);
+    free(data);
+}
+
+/* Whether what is open is what rt_job_data_open would open, and find right. */
+static bool worker_data_serves(const struct worker_data *data, const struct worker *worker) {
+    const struct rt_job_data *wanted = &worker->job->data;
+    return data->fingerprint[0] && strcmp(data->fingerprint, wanted->fingerprint) == 0 &&
+           data->sets.train.count == (uint64_t)wanted->examples && data->sets.target == worker->target &&
+           data->inputs == worker->network.inputs && data->outputs == worker->network.outputs &&
+           data->loss == worker->network.loss;
+}
+
+/* kept: of a view before, or NULL; taken over, or destroyed. */
+static rt_status worker_open_data(const struct rt_session *session, struct worker *worker, bool needed,
+                                  struct worker_data *kept, struct rt_error *err) {
+    const struct rt_node_device *device = session->user;
+    const struct rt_job *job = worker->job;
+    if (needed && kept && worker_data_serves(kept, worker)) {
+        worker->data = kept;
+        return RT_OK;
+    }
+    worker_data_destroy(kept);
+    RT_TRY(rt_alloc(1, sizeof *worker->data, "the data of a node", &worker->data, err));
+    if (!needed)
+        return RT_OK;
+    RT_TRY(rt_job_data_open(job, &worker->network, device->data, device->cache, session->stop,
+                            &worker->data->sets, &worker->data->scaling, err));
+    worker->data->inputs = worker->network.inputs;
+    worker->data->outputs = worker->network.outputs;
+    worker->data->loss = worker->network.loss;
+    snprintf(worker->data->fingerprint, sizeof worker->data->fingerprint, "%.64s", job->data.fingerprint);
+    return RT_OK;
+}
+
+/* kept: data of a view before, or NULL; NULL afterwards if they were taken over. */
 static rt_status worker_take_part(const struct rt_session *session, struct worker *worker,
-                                  const struct rt_assign *asked, uint64_t *memory, struct rt_error *err) {
+                                  const struct rt_assign *asked, struct worker_data **kept, uint64_t *memory,
+                                  struct rt_error *err) {
     if (asked->nodes < 2 || asked->index == 0 || asked->index >= asked->nodes)
         return rt_fail(err, RT_BAD_INPUT, "the assignment is for node %u of %zu", asked->index, asked->nodes);
     worker->rank = asked->index;
@@ -131,6 +201,8 @@ static rt_status worker_take_part(const struct rt_session *session, struct worke
     status = rt_exchange_roles(worker->section.strategy, &worker->section.options, asked->nodes, ranks,
                                &roles, err);
     if (status == RT_OK)
+        status = worker_check_shares(worker, &roles, err);
+    if (status == RT_OK)
         status = worker_check_memory(session, worker, &roles, memory, err);
     if (status == RT_OK)
         status = rt_network_allocate(&worker->network, err);
@@ -138,11 +210,12 @@ static rt_status worker_take_part(const struct rt_session *session, struct worke
         const struct rt_blocks *blocks = &worker->network.blocks;
         rt_model_init(worker->network.model, (uint64_t)worker->job->seed, blocks->params, blocks->buffers);
     }
-    const struct rt_node_device *device = session->user;
-    if (status == RT_OK && rt_roles_place(&roles, worker->rank) < roles.workers &&
-        !worker->job->data.set.send)
-        status = rt_job_data_open(worker->job, &worker->network, device->data, device->cache, session->stop,
-                                  &worker->datasets, &worker->scaling, err);
+    const bool needed = rt_roles_place(&roles, worker->rank) < roles.workers && !worker->job->data.set.send;
+    if (status == RT_OK) {
+        struct worker_data *taken = *kept;
+        *kept = NULL;
+        status = worker_open_data(session, worker, needed, taken, err);
+    }
     free(ranks);
     return status;
 }
@@ -162,8 +235,7 @@ static void worker_end(struct rt_session *session) {
     struct worker *worker = session->role;
     if (!worker)
         return;
-    rt_datasets_close(&worker->datasets);
-    rt_scaling_deinit(&worker->scaling);
+    worker_data_destroy(worker->data);
     rt_network_destroy(&worker->network);
     rt_job_destroy(worker->job);
     free(worker);
@@ -172,16 +244,22 @@ static void worker_end(struct rt_session *session) {
 
 static rt_status worker_assign(struct rt_session *session, const struct rt_assign *asked, uint64_t *memory,
                                struct rt_error *err) {
-    struct worker *worker;
+    struct worker *worker = session->role;
+    struct worker_data *kept = worker ? worker->data : NULL;
+    if (worker)
+        worker->data = NULL;
     worker_end(session); /* a second assignment takes the place of the first */
     rt_status status = rt_alloc(1, sizeof *worker, "a node of an exchange", &worker, err);
-    if (status != RT_OK)
+    if (status != RT_OK) {
+        worker_data_destroy(kept);
         return status;
+    }
     session->role = worker;
     fenv_t theirs;
     rt_fp_enter(&theirs);
-    status = worker_take_part(session, worker, asked, memory, err);
+    status = worker_take_part(session, worker, asked, &kept, memory, err);
     rt_fp_leave(&theirs);
+    worker_data_destroy(kept);
     if (status != RT_OK)
         worker_end(session);
     return status;
@@ -230,13 +308,13 @@ static rt_status worker_make_box(struct worker *worker, struct rt_error *err) {
     const struct rt_sample_layout layout = {.examples = settings->count,
                                             .batch = settings->batch < settings->count ? settings->batch
                                                                                        : settings->count,
-                                            .parts = exchanger->team.count,
+                                            .part = settings->part,
                                             .drop_last = settings->drop_last,
                                             .inputs = worker->network.inputs,
                                             .outputs = worker->network.outputs,
                                             .target = worker->target,
                                             .loss = worker->network.loss};
-    return rt_sample_receiver_create(&layout, exchanger->team.place, &worker->box, err);
+    return rt_sample_receiver_create(&layout, &worker->box, err);
 }
 
 static rt_status worker_make_site(struct rt_session *session, struct worker *worker, struct rt_error *err) {
@@ -291,12 +369,28 @@ static rt_status worker_work(struct rt_session *session, struct worker *worker, 
     return rt_agent_run(worker->agent, &worker_work, exchanger->engine, err);
 }
 
+/* Ends the engine's thread, which had the agent until then. */
+static void worker_leave(struct rt_session *session, struct worker *worker, rt_status status) {
+    struct rt_engine *engine = worker->exchanger ? worker->exchanger->engine : NULL;
+    const bool worked = engine != NULL;
+    const uint16_t lost = worked ? rt_engine_lost(engine, NULL) : RT_NODE_NONE;
+    rt_exchanger_halt(worker->exchanger);
+    session->keep = 0;
+    session->orphaned = false;
+    if (!worker->agent || status == RT_OK)
+        return;
+    if (status == RT_FAILED && worked &&
+        rt_session_may_go_on(session, lost, rt_agent_is_view_over(worker->agent)))
+        session->keep = worker->job->keep;
+    session->orphaned = rt_agent_is_orphaned(worker->agent);
+}
+
 static rt_status worker_run(struct rt_session *session, struct rt_error *err) {
     struct worker *worker = session->role;
     fenv_t theirs;
     rt_fp_enter(&theirs);
     rt_status status = worker_work(session, worker, err);
-    rt_exchanger_halt(worker->exchanger);
+    worker_leave(session, worker, status);
     worker_close_links(session, worker);
     rt_agent_destroy(worker->agent);
     rt_exchanger_destroy(worker->exchanger);

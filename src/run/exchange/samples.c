@@ -7,14 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-size_t rt_sample_layout_rows(const struct rt_sample_layout *layout, uint64_t number, size_t part,
-                             size_t *first) {
+size_t rt_sample_layout_rows(const struct rt_sample_layout *layout, uint64_t number, size_t *first) {
     const size_t batch = layout->batch < layout->examples ? layout->batch : layout->examples;
     const uint64_t per_epoch = rt_batches_count(layout->examples, batch, layout->drop_last);
     const uint64_t left = layout->examples - (number - 1) % per_epoch * batch;
-    const uint64_t rows = left < batch ? left : batch;
-    *first = (size_t)(part * rows / layout->parts);
-    return (size_t)((part + 1) * rows / layout->parts) - *first;
+    return rt_slices_rows(&layout->part, (size_t)(left < batch ? left : batch), first);
 }
 
 static size_t samples_target_floats(const struct rt_sample_layout *layout) {
@@ -34,7 +31,8 @@ size_t rt_sample_layout_row_floats(const struct rt_sample_layout *layout) {
 }
 
 size_t rt_sample_layout_floats(const struct rt_sample_layout *layout) {
-    const size_t rows = layout->batch / layout->parts + 1, row = rt_sample_layout_row_floats(layout);
+    const size_t rows = rt_slices_most_rows(&layout->part, layout->batch),
+                 row = rt_sample_layout_row_floats(layout);
     return row && rows > SIZE_MAX / sizeof(float) / row ? SIZE_MAX : rows * row;
 }
 
@@ -51,12 +49,12 @@ struct rt_sample_sender {
         *count; /* [nodes] send buffers packed for a node; send buffer n is in place n % RT_TICKETS_AHEAD */
 };
 
-struct rt_sample_sender_settings rt_sample_sender_of(const struct rt_training_config *config, size_t parts,
-                                                     size_t nodes) {
+struct rt_sample_sender_settings rt_sample_sender_of(const struct rt_training_config *config,
+                                                     struct rt_slice_part part, size_t nodes) {
     const size_t count = config->set->count, batch = config->settings.batch;
     return (struct rt_sample_sender_settings){.layout = {.examples = count,
                                                          .batch = batch < count ? batch : count,
-                                                         .parts = parts,
+                                                         .part = part,
                                                          .drop_last = config->settings.drop_last,
                                                          .inputs = config->network->inputs,
                                                          .outputs = config->network->outputs,
@@ -114,14 +112,14 @@ void rt_sample_sender_destroy(struct rt_sample_sender *sender) {
     free(sender);
 }
 
-size_t rt_sample_sender_pack(struct rt_sample_sender *sender, uint16_t rank, uint64_t batch, size_t part,
-                             size_t parts, const float **floats) {
+size_t rt_sample_sender_pack(struct rt_sample_sender *sender, uint16_t rank, uint64_t batch,
+                             struct rt_slice_part part, const float **floats) {
     const struct rt_sample_sender_settings *settings = &sender->settings;
     const struct rt_sample_layout *layout = &settings->layout;
-    struct rt_sample_layout among = *layout;
-    among.parts = parts;
+    struct rt_sample_layout theirs = *layout;
+    theirs.part = part;
     size_t first;
-    const size_t rows = rt_sample_layout_rows(&among, batch, part, &first);
+    const size_t rows = rt_sample_layout_rows(&theirs, batch, &first);
     if (rows == 0)
         return 0;
     struct rt_batch examples;
@@ -143,9 +141,9 @@ size_t rt_sample_sender_pack(struct rt_sample_sender *sender, uint16_t rank, uin
 }
 
 void rt_sample_sender_send(struct rt_sample_sender *sender, struct rt_coordinator *coordinator, uint16_t rank,
-                           uint64_t batch, size_t part, size_t parts) {
+                           uint64_t batch, struct rt_slice_part part) {
     const float *floats = NULL;
-    const size_t count = rt_sample_sender_pack(sender, rank, batch, part, parts, &floats);
+    const size_t count = rt_sample_sender_pack(sender, rank, batch, part, &floats);
     if (count > 0)
         rt_coordinator_send_samples(coordinator, rank, batch, floats, count);
 }
@@ -157,7 +155,6 @@ enum { PLACES = RT_TICKETS_AHEAD + 1 };
 
 struct rt_sample_receiver {
     struct rt_sample_layout layout;
-    size_t part;
     size_t floats;    /* of a place */
     float *memory;    /* [PLACES][floats] */
     int32_t *classes; /* of the rows that are in use */
@@ -167,14 +164,13 @@ struct rt_sample_receiver {
     size_t at; /* floats of the next one that have come */
 };
 
-rt_status rt_sample_receiver_create(const struct rt_sample_layout *layout, size_t part,
-                                    struct rt_sample_receiver **box, struct rt_error *err) {
+rt_status rt_sample_receiver_create(const struct rt_sample_layout *layout, struct rt_sample_receiver **box,
+                                    struct rt_error *err) {
     struct rt_sample_receiver *made;
     rt_status status = rt_alloc(1, sizeof *made, "examples that are sent", &made, err);
     if (status != RT_OK)
         return status;
     made->layout = *layout;
-    made->part = part;
     made->floats = rt_sample_layout_floats(layout);
     status = made->floats > SIZE_MAX / sizeof(float) / PLACES
                  ? rt_fail(err, RT_NO_MEMORY, "the examples of a batch are too many to be sent")
@@ -204,7 +200,7 @@ rt_status rt_sample_receiver_take(struct rt_sample_receiver *box, uint64_t batch
     if (batch == 0 || box->complete - box->used >= RT_TICKETS_AHEAD)
         return rt_fail(err, RT_BAD_INPUT, "examples of batch %llu came when there was no room for them",
                        (unsigned long long)batch);
-    const size_t rows = rt_sample_layout_rows(&box->layout, batch, box->part, &first),
+    const size_t rows = rt_sample_layout_rows(&box->layout, batch, &first),
                  all = rows * rt_sample_layout_row_floats(&box->layout);
     if (at != box->at || (at > 0 && batch != box->batch[place]) || count == 0 || count > all - box->at)
         return rt_fail(err, RT_BAD_INPUT,
@@ -257,13 +253,13 @@ rt_status rt_sample_targets(const struct rt_sample_layout *layout, const float *
 
 bool rt_sample_receiver_has(const struct rt_sample_receiver *box, uint64_t batch) {
     size_t first;
-    return box->complete > box->used || rt_sample_layout_rows(&box->layout, batch, box->part, &first) == 0;
+    return box->complete > box->used || rt_sample_layout_rows(&box->layout, batch, &first) == 0;
 }
 
 rt_status rt_sample_receiver_use(struct rt_sample_receiver *box, uint64_t batch,
                                  struct rt_received_rows *rows, struct rt_error *err) {
     *rows = (struct rt_received_rows){0};
-    const size_t count = rt_sample_layout_rows(&box->layout, batch, box->part, &rows->first);
+    const size_t count = rt_sample_layout_rows(&box->layout, batch, &rows->first);
     if (count == 0)
         return RT_OK;
     const size_t place = (size_t)(box->used++ % PLACES);

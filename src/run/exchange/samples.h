@@ -12,20 +12,19 @@
 #include "learn/gradient_work.h"
 #include "run/learner.h"
 
-/* The rows of a batch that a part takes, and the floats that each of them is. */
+/* The rows of a batch that a worker's part has, and the floats that each of them is. */
 struct rt_sample_layout {
-    size_t examples, batch; /* of the run; of an update */
-    size_t parts;
-    bool drop_last; /* see learn/batches.h */
+    size_t examples, batch;    /* of the run; of an update */
+    struct rt_slice_part part; /* of the master's end: the largest that there is */
+    bool drop_last;            /* see learn/batches.h */
     size_t inputs, outputs;
     enum rt_target target;
     const struct rt_loss_type *loss; /* of the worker's end: what it cannot take is refused; NULL: any */
 };
-/* Rows of part `part` of batch `number`, from 1; first: the first of them. */
-size_t rt_sample_layout_rows(const struct rt_sample_layout *layout, uint64_t number, size_t part,
-                             size_t *first);
+/* Rows of the part in batch `number`, from 1; first: the first of them. */
+size_t rt_sample_layout_rows(const struct rt_sample_layout *layout, uint64_t number, size_t *first);
 size_t rt_sample_layout_row_floats(const struct rt_sample_layout *layout);
-/* Floats of the largest part; SIZE_MAX: more than there can be. */
+/* Floats of the part at most; SIZE_MAX: more than there can be. */
 size_t rt_sample_layout_floats(const struct rt_sample_layout *layout);
 
 /* Classes are sent as floats, which count so far. */
@@ -43,21 +42,20 @@ struct rt_sample_sender_settings {
     bool shuffle;
     size_t nodes; /* the master counted */
 };
-/* For the examples of a training configuration, of which each of so many parts, or of more, goes to a node.
- */
-struct rt_sample_sender_settings rt_sample_sender_of(const struct rt_training_config *config, size_t parts,
-                                                     size_t nodes);
+/* For the examples of a training configuration, of which no node gets a larger part. */
+struct rt_sample_sender_settings rt_sample_sender_of(const struct rt_training_config *config,
+                                                     struct rt_slice_part part, size_t nodes);
 rt_status rt_sample_sender_create(const struct rt_sample_sender_settings *settings,
                                   struct rt_sample_sender **sender, struct rt_error *err);
 void rt_sample_sender_destroy(struct rt_sample_sender *sender); /* NULL is fine */
-/* Packs the rows of a ticket for a node, part `part` of `parts`, no fewer than those of the settings: how
+/* Packs the rows of a ticket for a node with that part, which is not larger than that of the settings: how
  * many floats, 0 where it has no rows. They stay as they are until RT_TICKETS_AHEAD more have been packed for
  * that node. By one thread at a time. */
-size_t rt_sample_sender_pack(struct rt_sample_sender *sender, uint16_t rank, uint64_t batch, size_t part,
-                             size_t parts, const float **floats);
+size_t rt_sample_sender_pack(struct rt_sample_sender *sender, uint16_t rank, uint64_t batch,
+                             struct rt_slice_part part, const float **floats);
 /* Packs the rows of a ticket that was just given, and sends them. By one thread at a time. */
 void rt_sample_sender_send(struct rt_sample_sender *sender, struct rt_coordinator *coordinator, uint16_t rank,
-                           uint64_t batch, size_t part, size_t parts);
+                           uint64_t batch, struct rt_slice_part part);
 
 /* ---- the worker's end ---- */
 
@@ -67,8 +65,8 @@ rt_status rt_sample_targets(const struct rt_sample_layout *layout, const float *
                             int32_t *classes, struct rt_targets *targets, struct rt_error *err);
 
 struct rt_sample_receiver;
-rt_status rt_sample_receiver_create(const struct rt_sample_layout *layout, size_t part,
-                                    struct rt_sample_receiver **box, struct rt_error *err);
+rt_status rt_sample_receiver_create(const struct rt_sample_layout *layout, struct rt_sample_receiver **box,
+                                    struct rt_error *err);
 void rt_sample_receiver_destroy(struct rt_sample_receiver *box); /* NULL is fine */
 /* Takes in what comes, in order; inside the engine. See control/agent.h. */
 rt_status rt_sample_receiver_take(struct rt_sample_receiver *box, uint64_t batch, uint64_t at,

@@ -18,25 +18,28 @@ static struct rt_stage *initial_stage(const struct rt_group *group, size_t tenso
 
 /* ---- a ring that is given its state ---- */
 
-static size_t initial_floats(const void *self, size_t tensor) {
+static size_t initial_floats(const void *self, size_t tensor, size_t *first) {
     const struct rt_group *group = self;
+    *first = 0;
     return rt_stage_state_floats(initial_stage(group, tensor), tensor % initial_tensors(group));
 }
 
 /* Until the ring starts, nothing else uses its state; afterwards the store is closed (initial_adopt). */
-static bool initial_can_write(const void *self) {
-    (void)self;
+static bool initial_can_write(const void *self, const struct rt_state_range *range) {
+    (void)self, (void)range;
     return true;
 }
 
-static void initial_read(const void *self, size_t tensor, size_t first, size_t count, float *into) {
+static void initial_read(const void *self, const struct rt_state_range *range, float *into) {
     const struct rt_group *group = self;
-    rt_stage_state_read(initial_stage(group, tensor), tensor % initial_tensors(group), first, count, into);
+    rt_stage_state_read(initial_stage(group, range->tensor), range->tensor % initial_tensors(group),
+                        range->first, range->count, into);
 }
 
-static void initial_write(void *self, size_t tensor, size_t first, size_t count, const float *from) {
+static void initial_write(void *self, const struct rt_state_range *range, const float *from) {
     const struct rt_group *group = self;
-    rt_stage_state_write(initial_stage(group, tensor), tensor % initial_tensors(group), first, count, from);
+    rt_stage_state_write(initial_stage(group, range->tensor), range->tensor % initial_tensors(group),
+                         range->first, range->count, from);
 }
 
 /* The version of a stage moves only when the ring asks: a leader that has no ticket yet would take it for an
@@ -61,7 +64,7 @@ static rt_status initial_open_giving(struct rt_group *group, struct rt_error *er
                     err));
     for (uint16_t ring = 1; ring < comm->count; ring++) {
         group->initial.giving[ring].group = group;
-        RT_TRY(rt_state_initiator_init(&group->initial.giving[ring].initiator, comm->run, 0, true, err));
+        RT_TRY(rt_state_initiator_init(&group->initial.giving[ring].initiator, comm->run, 0, 0, true, err));
     }
     return RT_OK;
 }
@@ -100,7 +103,8 @@ void rt_group_initial_deinit(struct rt_group *group) {
 static rt_status initial_give(void *user, size_t tensor, size_t count, float *floats, struct rt_error *err) {
     struct rt_initial_giving *giving = user;
     (void)err;
-    initial_read(giving->group, tensor, giving->at, count, floats);
+    const struct rt_state_range range = {.tensor = tensor, .first = giving->at, .count = count};
+    initial_read(giving->group, &range, floats);
     giving->at += count;
     return RT_OK;
 }
@@ -115,15 +119,16 @@ static void initial_order(struct rt_group *group, uint16_t ring) {
                                    .version = group->stages[0].stage->update,
                                    .give = initial_give,
                                    .user = giving};
+    size_t first;
     if (giving->tensor < tensors) {
         order.kind = RT_STATE_STORE;
         order.tensor = giving->tensor++;
-        order.count = initial_floats(group, order.tensor);
+        order.count = initial_floats(group, order.tensor, &first);
         giving->at = 0;
     } else {
         order.kind = RT_STATE_DECLARE;
         for (size_t tensor = 0; tensor < tensors; tensor++)
-            order.count += initial_floats(group, tensor);
+            order.count += initial_floats(group, tensor, &first);
         giving->declared = true;
     }
     rt_state_initiator_begin(&giving->initiator, &order);

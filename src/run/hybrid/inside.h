@@ -16,6 +16,10 @@ struct rt_rings {
     struct rt_link_cost cost;  /* of the links between them */
     bool with_servers, shares; /* see run/hybrid/position.h */
     uint16_t count, ring_size;
+    uint16_t most;   /* rings: as many as the run began with */
+    int64_t slices;  /* of a batch, that the run's sums are made of: see rings_keep_bits in choose.c */
+    int64_t backups; /* that the options ask for */
+    double rate;     /* samples/s that are predicted for machines of their own */
     double exchange_seconds; /* predicted, of an update; nothing else goes on meanwhile */
 
     struct rt_endpoint *endpoint;
@@ -48,6 +52,34 @@ rt_status rt_rings_wait(struct rt_rings *rings, bool rest, bool (*test)(void *us
 
 /* Has what was given or asked sent. */
 void rt_rings_flush(struct rt_rings *rings);
+
+/* Of so many devices, in place of `before`. */
+rt_status rt_rings_create_again(const struct rt_rings *before, size_t count, size_t ring_size,
+                                struct rt_rings **rings, struct rt_error *err);
+
+/* ---- setup.c ---- */
+/* The links of the view that is formed for them. */
+void rt_rings_shape(struct rt_rings *rings, struct rt_ring_setup_settings *wanted);
+
+/* ---- plan.c ---- */
+/* Adds what the exchange takes to the plan of one ring; batch: of the run. */
+rt_status rt_rings_add_exchange(struct rt_rings *rings, double batch, struct rt_plan *plan,
+                                struct rt_error *err);
+
+/* ---- choose.c: how many rings the devices that are there form ---- */
+struct rt_rings_choice {
+    struct rt_rings *rings;
+    struct rt_ring_places places;
+    struct rt_plan *plan; /* of one of the rings */
+    struct rt_job *job;   /* of the part that it has of each batch */
+    bool keeps_bits;      /* the sums are those of the run until now */
+};
+/* The job's shards for so many rings: as many as the sums have been made of, where that is a tree. */
+int64_t rt_rings_shards(const struct rt_rings *rings);
+/* The best one. deinit also on failure. */
+rt_status rt_rings_choose(const struct rt_rings *rings, const struct rt_ring_setup *setup,
+                          struct rt_rings_choice *choice, struct rt_error *err);
+void rt_rings_choice_deinit(struct rt_rings_choice *choice); /* a zeroed one is fine */
 
 /* ---- rings_apart.c: each ring at its own pace ---- */
 rt_status rt_rings_make_scheduler(struct rt_rings *rings, const struct rt_plan *plan, struct rt_error *err);

@@ -67,17 +67,19 @@ static rt_status leader_check_memory(const struct rt_session *session, const str
 }
 
 static rt_status leader_make_receiver(struct leader *leader, struct rt_error *err) {
+    const struct rt_job_ring *ring = &leader->ring_job->ring;
     const size_t examples = (size_t)leader->position->job->data.examples,
                  batch = leader->config.settings.batch;
-    const struct rt_sample_layout layout = {.examples = examples,
-                                            .batch = batch < examples ? batch : examples,
-                                            .parts = (size_t)leader->ring_job->ring.parts,
-                                            .drop_last = leader->config.settings.drop_last,
-                                            .inputs = leader->network.inputs,
-                                            .outputs = leader->network.outputs,
-                                            .target = leader->config.target,
-                                            .loss = leader->network.loss};
-    return rt_sample_receiver_create(&layout, (size_t)leader->ring_job->ring.part, &leader->samples, err);
+    const struct rt_sample_layout layout = {
+        .examples = examples,
+        .batch = batch < examples ? batch : examples,
+        .part = rt_slices_equal_part(1, (size_t)ring->parts, (size_t)ring->part),
+        .drop_last = leader->config.settings.drop_last,
+        .inputs = leader->network.inputs,
+        .outputs = leader->network.outputs,
+        .target = leader->config.target,
+        .loss = leader->network.loss};
+    return rt_sample_receiver_create(&layout, &leader->samples, err);
 }
 
 static rt_status leader_open_data(const struct rt_session *session, struct leader *leader,

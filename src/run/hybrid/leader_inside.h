@@ -30,6 +30,8 @@ struct leader {
     atomic_int halt;        /* the ring is to return before it begins with another batch */
     bool resting;           /* the master has been told that the ring rests */
     bool left;              /* goodbye has been said */
+    bool stalled;           /* after a failure: this node did not run for a while, and was given up */
+    uint16_t lost;          /* after a failure: the node that caused it; RT_NODE_NONE: none known */
 };
 
 /* leader_run.c: the run, from GO to the end. */

@@ -97,7 +97,7 @@ static rt_status leader_open_ring(struct leader *leader, struct rt_session *sess
                                               .take = leader_use_examples};
         status = rt_input_pipeline_open_rows(&leader->config, micro, &rows, &leader->pipeline, err);
     } else {
-        status = rt_input_pipeline_open(&leader->config, micro, session->endpoint, &leader->pipeline, err);
+        status = rt_input_pipeline_open(&leader->config, micro, NULL, &leader->pipeline, err);
     }
     if (status != RT_OK)
         return status;
@@ -127,6 +127,7 @@ static rt_status leader_open_ring(struct leader *leader, struct rt_session *sess
                                               .timeout = position->job->timeout,
                                               .stop = &leader->halt,
                                               .abandon = session->stop,
+                                              .recalled = &session->recalled,
                                               .stray = leader_stray,
                                               .user = session,
                                               .inter_ring = rt_group_inter_ring(context->group)};
@@ -244,13 +245,14 @@ static rt_status leader_learn_alone(struct leader *leader, struct rt_error *err)
     return RT_OK;
 }
 
+/* Tells the master why the ring has failed, and hears from it how to go on. */
 static void leader_tell_why(struct leader *leader, struct rt_session *session, rt_status status,
                             const struct rt_error *err) {
     struct rt_error why = *err;
     struct rt_error_message report;
-    const uint16_t lost = leader->ring ? rt_ring_lost(leader->ring, &why) : RT_NODE_NONE;
+    leader->lost = leader->ring ? rt_ring_lost(leader->ring, &why) : RT_NODE_NONE;
     why.status = status;
-    rt_node_names_report(&session->names, leader->position->index, lost, &why, &report);
+    rt_node_names_report(&session->names, leader->position->index, leader->lost, &why, &report);
     if (rt_agent_is_over(leader->agent))
         return;
     rt_agent_fail(leader->agent, (rt_status)report.status, report.node, report.text);
@@ -260,9 +262,27 @@ static void leader_tell_why(struct leader *leader, struct rt_session *session, r
     struct rt_event event;
     struct rt_error ignored;
     rt_status too_late;
-    while (!leader->talk.closed && rt_endpoint_wait(leader->comm.endpoint, until, &event))
+    while (!rt_agent_is_over(leader->agent) && !atomic_load(&session->recalled) &&
+           rt_endpoint_wait(leader->comm.endpoint, until, &event))
         if (!part.event(part.self, &event, &too_late, &ignored))
             leader_stray(session, &event);
+}
+
+/* After a failure: whether the master may form another view, with this ring's nodes. It may be gone, and
+ * started again; but not where it has ended the run. */
+static bool leader_goes_on(const struct leader *leader, const struct rt_session *session, rt_status status) {
+    const bool over = rt_agent_is_view_over(leader->agent);
+    if (status != RT_FAILED || (rt_agent_has_ended(leader->agent) && !over))
+        return false;
+    return rt_session_may_go_on(session, leader->lost, over);
+}
+
+/* The nodes of the ring wait for another view as well, or know that the run is over. */
+static void leader_part_ways(const struct leader *leader, bool goes_on) {
+    if (leader->ring && goes_on)
+        rt_ring_give_up(leader->ring);
+    else if (leader->ring)
+        rt_ring_abandon(leader->ring);
 }
 
 static rt_status leader_work(struct leader *leader, struct rt_session *session, struct rt_error *err) {
@@ -272,8 +292,14 @@ static rt_status leader_work(struct leader *leader, struct rt_session *session, 
                                                 : leader_learn_together(leader, err);
     if (status == RT_OK)
         status = rt_ring_stop(leader->ring, err);
+    /* Not later: it is forgotten soon. */
+    leader->stalled = status != RT_OK && rt_endpoint_stalled(session->endpoint) > 0;
     if (status != RT_OK)
         leader_tell_why(leader, session, status, err);
+    const bool goes_on = leader_goes_on(leader, session, status);
+    session->keep = goes_on ? leader->position->job->keep : 0;
+    if (status != RT_OK)
+        leader_part_ways(leader, goes_on || rt_agent_is_orphaned(leader->agent));
     return status;
 }
 
@@ -301,6 +327,8 @@ rt_status rt_leader_run(struct rt_session *session, struct rt_error *err) {
     rt_status status = leader_open_agent(leader, session, err);
     if (status == RT_OK)
         status = leader_work(leader, session, err);
+    session->orphaned =
+        status != RT_OK && !leader->stalled && leader->agent && rt_agent_is_orphaned(leader->agent);
     if (leader->talk.link)
         context->links[0] = NULL;
     rt_talk_close(&leader->talk);

@@ -3,6 +3,8 @@
 
 #include "base/memory.h"
 #include "base/sentence.h"
+#include "run/image.h"
+#include "run/resilience.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -98,23 +100,37 @@ static rt_status rings_plan_position(const struct rt_rings *rings, const struct 
     return RT_OK;
 }
 
-rt_status rt_rings_planned(struct rt_rings *rings, struct rt_ring_setup *setup, struct rt_error *err) {
-    struct rt_plan *plan = setup->plan;
-    /* Of an update of each ring. */
-    const double batch = (double)setup->job->batch * (rings->shares ? 1 : (double)rings->count);
+rt_status rt_rings_add_exchange(struct rt_rings *rings, double batch, struct rt_plan *plan,
+                                struct rt_error *err) {
+    const double examples =
+        batch * (rings->shares ? 1 : (double)rings->count); /* of an update of each ring */
     struct rt_roles roles;
     uint16_t *worker;
-    rt_status status = rt_alloc(rings->count, sizeof *worker, "the plan", &worker, err);
-    if (status == RT_OK)
-        status =
-            rt_exchange_roles(rings->strategy, &rings->exchange_options, rings->count, worker, &roles, err);
+    RT_TRY(rt_alloc(rings->count, sizeof *worker, "the plan", &worker, err));
+    rt_status status =
+        rt_exchange_roles(rings->strategy, &rings->exchange_options, rings->count, worker, &roles, err);
     rings->exchange_seconds = 0;
     for (size_t i = 0; status == RT_OK && i < plan->nodes; i++)
         status = rings_plan_position(rings, &roles, i, plan, &rings->exchange_seconds, err);
     if (status == RT_OK && plan->samples_per_s > 0)
-        plan->samples_per_s = batch / (batch / plan->samples_per_s + rings->exchange_seconds);
+        plan->samples_per_s = examples / (examples / plan->samples_per_s + rings->exchange_seconds);
     free(worker);
     return status;
+}
+
+rt_status rt_rings_planned(struct rt_rings *rings, struct rt_ring_setup *setup, struct rt_error *err) {
+    RT_TRY(rt_rings_add_exchange(rings, (double)setup->job->batch, setup->plan, err));
+    rings->rate = setup->plan->samples_per_s;
+    return RT_OK;
+}
+
+static size_t rings_image_bytes(const struct rt_rings *rings, const struct rt_ring_setup *setup) {
+    return rt_image_bytes(rings->config.network->model, setup->job->optim);
+}
+
+bool rt_rings_image_is_on_disk(const struct rt_rings *rings, const struct rt_ring_setup *setup) {
+    return rt_image_is_on_disk(&rings->config.spec->cluster, rings_image_bytes(rings, setup),
+                               (double)setup->plan->node[0].memory);
 }
 
 char *rt_rings_print(const struct rt_rings *rings, const struct rt_ring_setup *setup) {
@@ -129,6 +145,8 @@ char *rt_rings_print(const struct rt_rings *rings, const struct rt_ring_setup *s
                 rings->shares ? "share each batch" : "have batches of their own", rings->strategy->name,
                 rings->with_servers ? ", with a server on the first ring's node" : "",
                 1e3 * rings->exchange_seconds, plan);
+        rt_resilience_print_image(rings->config.spec, rings_image_bytes(rings, setup),
+                                  rt_rings_image_is_on_disk(rings, setup) ? "in a file" : "of memory", out);
         if (fclose(out) != 0) {
             free(text);
             text = NULL;

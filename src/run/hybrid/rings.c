@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "base/sentence.h"
+#include "exchange/strategies/strategies.h"
 #include "run/hybrid/position.h"
 #include <math.h>
 #include <stdio.h>
@@ -13,34 +14,62 @@
  * metrics, since a ring pauses to answer. */
 static const double reason_seconds = 2, ask_seconds = 1;
 
+/* Seconds in which leaders that are there leave a view. */
+static const double leaving_seconds = 0.5;
+
 /* ---- life ---------------------------------------------------------------------------------------------- */
+
+static rt_status rings_init(struct rt_rings *rings, size_t count, size_t ring_size, struct rt_error *err) {
+    rings->options.rings = (int64_t)count;
+    rings->config.options = &rings->options;
+    rings->count = (uint16_t)count;
+    rings->ring_size = (uint16_t)ring_size;
+    RT_TRY(rt_hybrid_strategy(&rings->options, &rings->strategy, &rings->exchange_options, err));
+    rings->with_servers = rt_hybrid_has_servers(rings->strategy, &rings->exchange_options);
+    rings->shares = rt_hybrid_shares(rings->strategy, &rings->exchange_options);
+    return rt_alloc(count, sizeof *rings->links, "the links", &rings->links, err);
+}
+
+static rt_status rings_init_first(struct rt_rings *rings, size_t nodes, struct rt_error *err) {
+    const size_t count = rt_exchange_rings(&rings->options, nodes);
+    const int64_t shards = (int64_t)rings->config.settings.shards;
+    rings->backups = rings->options.backups;
+    RT_TRY(rings_init(rings, count, nodes / count, err));
+    rings->most = rings->count;
+    /* Rings that do not divide the shards have a slice each. */
+    rings->slices = rings->shares && shards % rings->count ? rings->count : shards;
+    return RT_OK;
+}
 
 rt_status rt_rings_create(const struct rt_training_config *config, struct rt_rings **rings,
                           struct rt_error *err) {
-    const struct rt_exchange_options *options = config->options;
-    const size_t nodes = rt_spec_devices(config->spec), count = rt_exchange_rings(options, nodes);
     struct rt_rings *made;
-    rt_status status = rt_alloc(1, sizeof *made, "the rings", &made, err);
-    if (status != RT_OK)
-        return status;
+    RT_TRY(rt_alloc(1, sizeof *made, "the rings", &made, err));
     made->config = *config;
-    made->options = *options;
-    made->options.rings = (int64_t)count;
-    made->config.options = &made->options;
-    made->count = (uint16_t)count;
-    made->ring_size = (uint16_t)(nodes / count);
-    status = rt_hybrid_strategy(&made->options, &made->strategy, &made->exchange_options, err);
-    if (status == RT_OK)
-        status = rt_alloc(count, sizeof *made->links, "the links", &made->links, err);
-    if (status == RT_OK) {
-        made->with_servers = rt_hybrid_has_servers(made->strategy, &made->exchange_options);
-        made->shares = rt_hybrid_shares(made->strategy, &made->exchange_options);
-    }
-    if (status != RT_OK)
-        rt_rings_destroy(made);
-    else
-        *rings = made;
-    return status;
+    made->options = *(const struct rt_exchange_options *)config->options;
+    RT_FINISH_CREATE(rings_init_first(made, rt_spec_devices(config->spec), err), made, rt_rings_destroy,
+                     rings);
+}
+
+/* A strategy that asks for more spare rings than there are has as many as there can be. */
+static rt_status rings_init_again(struct rt_rings *rings, const struct rt_rings *before, size_t count,
+                                  size_t ring_size, struct rt_error *err) {
+    rings->config = before->config;
+    rings->options = before->options;
+    rings->options.rings = (int64_t)count;
+    rings->options.backups = rings->backups = before->backups;
+    rings->most = before->most;
+    rings->slices = before->slices;
+    rings->cost = before->cost;
+    rt_exchange_shrink(&rt_strategy_hybrid, &rings->options, count * ring_size);
+    return rings_init(rings, count, ring_size, err);
+}
+
+rt_status rt_rings_create_again(const struct rt_rings *before, size_t count, size_t ring_size,
+                                struct rt_rings **rings, struct rt_error *err) {
+    struct rt_rings *made;
+    RT_TRY(rt_alloc(1, sizeof *made, "the rings", &made, err));
+    RT_FINISH_CREATE(rings_init_again(made, before, count, ring_size, err), made, rt_rings_destroy, rings);
 }
 
 static bool rings_are_closed(const struct rt_rings *rings) {
@@ -50,18 +79,22 @@ static bool rings_are_closed(const struct rt_rings *rings) {
     return true;
 }
 
-/* Tells the leaders why the run ends, and gives them a moment to hear it. Takes all events of the endpoint.
- */
-static void rings_tell_why(struct rt_rings *rings, rt_status status, const char *sentence) {
+/* Until all leaders have hung up. Takes all events of the endpoint. */
+static void rings_linger(struct rt_rings *rings, double seconds) {
     const struct rt_engine_part part = rt_coordinator_part(rings->coordinator);
-    const double until = rt_endpoint_now(rings->endpoint) + reason_seconds;
+    const double until = rt_endpoint_now(rings->endpoint) + seconds;
     struct rt_event event;
     struct rt_error ignored;
     rt_status too_late;
-    rt_coordinator_fail(rings->coordinator, status, sentence);
-    rt_rings_flush(rings);
     while (!rings_are_closed(rings) && rt_endpoint_wait(rings->endpoint, until, &event))
         part.event(part.self, &event, &too_late, &ignored);
+}
+
+/* Tells the leaders why the run ends, and gives them a moment to hear it. */
+static void rings_tell_why(struct rt_rings *rings, rt_status status, const char *sentence) {
+    rt_coordinator_fail(rings->coordinator, status, sentence);
+    rt_rings_flush(rings);
+    rings_linger(rings, reason_seconds);
 }
 
 void rt_rings_hang_up(struct rt_rings *rings) {
@@ -80,6 +113,21 @@ void rt_rings_hang_up(struct rt_rings *rings) {
     }
     rt_coordinator_destroy(rings->coordinator);
     rings->coordinator = NULL;
+}
+
+void rt_rings_end_view(struct rt_rings *rings) {
+    const bool failed = rings->failure.status != RT_OK;
+    if (!rings->coordinator)
+        return;
+    rt_coordinator_end_view(rings->coordinator, failed ? rings->failure.text : "another view is formed");
+    rt_rings_flush(rings);
+}
+
+void rt_rings_leave(struct rt_rings *rings) {
+    if (rings->coordinator)
+        rings_linger(rings, leaving_seconds);
+    rings->stopped = true;
+    rt_rings_hang_up(rings);
 }
 
 void rt_rings_destroy(struct rt_rings *rings) {
@@ -128,7 +176,8 @@ static void rings_send_samples(struct rt_rings *rings, uint64_t update) {
     while (rings->samples_sent < last) {
         const uint64_t batch = rt_hybrid_batch(&numbering, ++rings->samples_sent);
         for (uint16_t ring = 1; ring < rings->count; ring++)
-            rt_sample_sender_send(rings->sender, rings->coordinator, ring, batch, ring, rings->count);
+            rt_sample_sender_send(rings->sender, rings->coordinator, ring, batch,
+                                  rt_slices_equal_part(1, rings->count, ring));
     }
 }
 
@@ -201,7 +250,8 @@ static rt_status rings_make_coordinator(struct rt_rings *rings, uint32_t run, st
 static rt_status rings_make_sender(struct rt_rings *rings, struct rt_error *err) {
     const struct rt_training_config *config = &rings->config;
     const size_t parts = rings->shares ? rings->count : 1;
-    const struct rt_sample_sender_settings settings = rt_sample_sender_of(config, parts, rings->count);
+    const struct rt_sample_sender_settings settings =
+        rt_sample_sender_of(config, rt_slices_equal_part(1, parts, 0), rings->count);
     char sentence[200];
     RT_TRY(rt_sample_sender_create(&settings, &rings->sender, err));
     if (!config->notice)

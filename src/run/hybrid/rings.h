@@ -12,7 +12,7 @@
 struct rt_rings;
 
 /* config: of the run, with the options of hybrid (struct rt_exchange_options); what it points
- * at is borrowed. For more than one ring. */
+ * at is borrowed. For more than one ring; in the middle of a run one may be left (rt_rings_form_again). */
 rt_status rt_rings_create(const struct rt_training_config *config, struct rt_rings **rings,
                           struct rt_error *err);
 /* Tells the other rings why the run ends, unless it has been stopped, and closes the links: the links may
@@ -36,6 +36,25 @@ rt_status rt_rings_assign(struct rt_rings *rings, struct rt_ring_setup *setup, s
 rt_status rt_rings_open(struct rt_rings *rings, const struct rt_ring_setup *setup,
                         struct rt_ring_source *source, struct rt_inter_ring *inter_ring,
                         struct rt_error *err);
+
+/* ---- when a device is lost, or comes back ---- */
+
+/* Tells the other rings that the view is over; then ring 0 is told (rt_ring_give_up). */
+void rt_rings_end_view(struct rt_rings *rings);
+/* Gives them a moment to leave, and closes the links: ring 0 may be destroyed. */
+void rt_rings_leave(struct rt_rings *rings);
+/* Another view: as many rings as are best for the devices that are there, in place of *rings, which the run
+ * has left, and a plan for them in the set-up. gone, recovered: see rt_ring_setup_recover. */
+rt_status rt_rings_form_again(struct rt_rings **rings, const struct rt_ring_setup_settings *settings,
+                              struct rt_ring_setup *setup, bool *gone, struct rt_recovered *recovered,
+                              struct rt_error *err);
+/* How many times faster other rings of the devices that are there are predicted to be; more: they are of more
+ * devices. */
+rt_status rt_rings_gain(const struct rt_rings *rings, const struct rt_ring_setup *setup, double *gain,
+                        bool *more, struct rt_error *err);
+
+/* Whether the images that the run keeps of the state (run/replicate.c) are in a file. */
+bool rt_rings_image_is_on_disk(const struct rt_rings *rings, const struct rt_ring_setup *setup);
 
 /* ---- the run ---- */
 

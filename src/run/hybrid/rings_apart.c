@@ -17,8 +17,9 @@ static bool rings_give(void *self, uint16_t ring, uint64_t batch) {
         !rt_coordinator_give(rings->coordinator, ring, batch))
         return false;
     if (rings->sender)
-        rt_sample_sender_send(rings->sender, rings->coordinator, ring, batch, rings->shares ? ring : 0,
-                              rings->shares ? rings->count : 1);
+        rt_sample_sender_send(
+            rings->sender, rings->coordinator, ring, batch,
+            rt_slices_equal_part(1, rings->shares ? rings->count : 1, rings->shares ? ring : 0));
     rt_rings_flush(rings); /* also after a server's verdict, which is followed by no turn */
     return true;
 }

@@ -76,9 +76,10 @@ static rt_status node_assign(struct rt_session *session, const struct rt_assign 
 /* Takes over the links with the nodes at our position; there should be no others. */
 static rt_status node_take_links(struct rt_session *session, struct node *node, struct rt_error *err) {
     const struct rt_position *position = node->position;
-    if (!session->links || session->count != position->rings * position->ring_size)
+    const bool has_peers = position->rings > 1;
+    if (has_peers != (session->links != NULL) || session->count != position->rings * position->ring_size)
         return rt_fail(err, RT_FAILED, "the links of the run are not those of its assignment");
-    for (uint16_t i = 0; i < session->count; i++) {
+    for (uint16_t i = 0; has_peers && i < session->count; i++) {
         if (i % position->ring_size == position->ring_position)
             node->links[i / position->ring_size] = session->links[i];
         else

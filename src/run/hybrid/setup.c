@@ -22,7 +22,7 @@ static rt_status rings_add_inter_ring(const struct rt_rings *rings, const struct
 }
 
 /* The links within all rings, and between equal positions of them. */
-static rt_status rings_shape(void *user, struct rt_view *view, struct rt_error *err) {
+static rt_status rings_add_links(void *user, struct rt_view *view, struct rt_error *err) {
     const struct rt_rings *rings = user;
     struct rt_roles roles;
     uint16_t *worker;
@@ -79,12 +79,16 @@ rt_status rt_rings_assign(struct rt_rings *rings, struct rt_ring_setup *setup, s
     return status;
 }
 
+void rt_rings_shape(struct rt_rings *rings, struct rt_ring_setup_settings *wanted) {
+    wanted->shape = rings_add_links;
+    wanted->joined = rings_joined;
+    wanted->user = rings;
+}
+
 void rt_rings_want(struct rt_rings *rings, struct rt_ring_setup_settings *wanted) {
     rings->cost = (struct rt_link_cost){.adding = adding};
     wanted->rings = rings->count;
     wanted->parts = rings->shares ? rings->count : 1;
     wanted->with_servers = rings->with_servers;
-    wanted->shape = rings_shape;
-    wanted->joined = rings_joined;
-    wanted->user = rings;
+    rt_rings_shape(rings, wanted);
 }

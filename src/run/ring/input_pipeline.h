@@ -5,19 +5,10 @@
 #ifndef RT_RUN_RING_INPUT_PIPELINE_H
 #define RT_RUN_RING_INPUT_PIPELINE_H
 
-#include "data/stream.h"
 #include "learn/batches.h"
 #include "learn/gradient_work.h"
 #include "ring/ring.h"
-#include "run/learner.h"
-
-/* The loss of examples before they were learnt from ("test, then train"). */
-struct rt_progressive {
-    uint64_t examples;
-    double sum;
-    double faded, weight; /* the same with examples fading by RT_FADING each */
-};
-#define RT_FADING 0.999
+#include "run/ring/stream_batches.h"
 
 /* Where rows come from that are sent: of a part of a batch, all here when they are asked for; good until the
  * next are. */
@@ -32,7 +23,6 @@ struct rt_input_pipeline {
     struct rt_row_reader reader;             /* of a data set: for the targets of a micro-batch */
     struct rt_batches batches;
     float *losses;
-    struct rt_progressive progressive;
 
     /* Of rows that are sent: those of the batch that is being learnt from, and how many of them have had
      * their loss: they have it in order. */
@@ -41,22 +31,15 @@ struct rt_input_pipeline {
     const uint32_t *sent_examples;
     size_t lost;
 
-    /* Of a stream: the batch that is being learnt from. Examples are numbered by arrival. */
-    struct rt_stream *stream;
-    float *x, *values;
-    int32_t *classes;
-    uint32_t *stream_examples; /* [batch] their numbers */
-    uint64_t batch;            /* its update; 0: none yet */
-    size_t rows;               /* in it */
-    uint64_t before;           /* examples that came before it */
-    bool ended;
-    struct rt_error failure; /* of the stream, not of the ring, which still stands; status RT_OK: none */
+    /* Of a stream: its batches, borrowed, and the one that is being learnt from. */
+    struct rt_stream_batches *stream;
+    const struct rt_stream_batch *batch;
     atomic_int halt; /* the ring is to return: the stream has ended or failed, or the run is to stop */
 };
 
-/* rows: of the largest micro-batch. endpoint: woken when a stream has examples. */
+/* rows: of the largest micro-batch. stream: where the examples come from; NULL: from config->set. */
 rt_status rt_input_pipeline_open(const struct rt_training_config *config, size_t rows,
-                                 struct rt_endpoint *endpoint, struct rt_input_pipeline *pipeline,
+                                 struct rt_stream_batches *stream, struct rt_input_pipeline *pipeline,
                                  struct rt_error *err);
 /* The same from rows that are sent. Of the training configuration: network, target and settings. */
 rt_status rt_input_pipeline_open_rows(const struct rt_training_config *config, size_t rows,

@@ -44,7 +44,7 @@ def tensor(dtype=0, dims=(), rank=None):
 
 
 def head(type, flags=0, source=0, run=0, micro=0, update=0, epoch=0, rows=0, value=0.0, tensors=(),
-         count=None, reserved=0, magic=b"RTMP", protocol=4):
+         count=None, reserved=0, magic=b"RTMP", protocol=6):
     tensors = list(tensors)
     return (magic + u16(protocol, type, flags, source) + u32(run) + u64(micro, update) + u32(epoch, rows) + f64(value)
             + u8(len(tensors) if count is None else count, 0, 0, reserved)
@@ -90,12 +90,14 @@ job = (1, {
 # ---- bodies ----
 
 answer = bytes(range(32))
+token = bytes(range(64, 80))
 states = f64(*[i + 0.5 for i in range(14)])
-row = (u16(3) + f64(10.5, 9.25, 1.75) + states + u64(1000, 50) + u32(4) + u64(1 << 33) + u64(*range(1, 16))
-       + u64(*range(21, 36)) + f64(7.0) + u64(2))
+row = (u16(3) + f64(10.5, 9.25, 1.75) + states + u64(1000, 50) + u32(4) + u64(1 << 33) + u64(*range(1, 19))
+       + u64(*range(21, 39)) + f64(7.0) + u64(2))
 bodies = {
-    "hello": u8(2) + u16(5, 1) + u32(7) + answer + text("0.1.0"),
-    "welcome": answer + u32(6, 4, 3) + u64(8 << 30) + text("pi-k\u00fcche") + text("0.1.0") + text("exact-neon"),
+    "hello": u8(2) + u16(5, 1) + u32(7) + token + answer + text("0.1.0"),
+    "welcome": answer + u32(6, 4, 3) + u64(8 << 30) + text("pi-k\u00fcche") + text("0.1.0") + text("exact-neon")
+               + u32(2) + u64(1 << 33) + u32(3, 2) + u64(7) + u32(0, 3),
     "error": u16(4, 2) + text("layer 3 does not fit into 64 MiB"),
     "settle": u16(1, 4) + u32(7, 4) + u16(0, 2) + u16(2, 1) + u16(0, 3) + u16(3, 3),
     "join": u16(2, 1) + u32(65536, 5000) + text("10.0.0.2:7117") + text("pi-k\u00fcche"),
@@ -104,7 +106,7 @@ bodies = {
     "profiled": u32(2) + f64(0.001, 0.002, 0.003, 0.0004) + f64(0.0, 1.5, 2e-300, 4.0),
     "assign": u16(1) + u32(7) + u64(1 << 33) + u32(2) + u32(0, 3, 8) + u32(3, 2, 6) + text("master") + text("pi-k\u00fcche") + tree(job),
     "ready": u64(123456789012),
-    "metrics": u32(2) + u16(0) + bytes(420) + row,
+    "metrics": u32(2) + u16(0) + bytes(468) + row,
 }
 
 # ---- what a peer should not have sent ----
@@ -132,12 +134,17 @@ bad_trees = {
 nan, inf = float("nan"), float("inf")
 first_view = u32(1) + u64(0)
 bad = {
-    "hello": {"role": u8(7) + u16(0, 0) + u32(1) + answer + text("x"),
-              "from": u8(1) + u16(3, 0) + u32(1) + answer + text("x"),
-              "long": u8(2) + u16(3, 0) + u32(1) + answer + text("x" * 401),
-              "control": u8(2) + u16(3, 0) + u32(1) + answer + text("\x1b[2J"),
-              "view": u8(2) + u16(5, 1) + u32(0) + answer + text("0.1.0")},
+    "hello": {"role": u8(7) + u16(0, 0) + u32(1) + token + answer + text("x"),
+              "offer": u8(3) + u16(0, 7117) + u32(1) + token + answer + text("0.1.0"),
+              "from": u8(1) + u16(3, 0) + u32(1) + token + answer + text("x"),
+              "long": u8(2) + u16(3, 0) + u32(1) + token + answer + text("x" * 401),
+              "control": u8(2) + u16(3, 0) + u32(1) + token + answer + text("\x1b[2J"),
+              "view": u8(2) + u16(5, 1) + u32(0) + token + answer + text("0.1.0")},
     "welcome": {"cores": answer + u32(0, 0xffffffff, 1) + u64(0) + 3 * text("x"),
+                "holdings": answer + u32(0, 1, 1) + u64(0) + 3 * text("x") + u32(9) + 9 * (u64(1) + u32(0, 1)),
+                "few": answer + u32(0, 1, 1) + u64(0) + 3 * text("x") + u32(2) + u64(1) + u32(0, 1),
+                "layers": answer + u32(0, 1, 1) + u64(0) + 3 * text("x") + u32(1) + u64(1) + u32(65535, 2),
+                "no_layers": answer + u32(0, 1, 1) + u64(0) + 3 * text("x") + u32(1) + u64(1) + u32(3, 0),
                 "utf8": answer + u32(0, 1, 1) + u64(0) + text("x") + text(b"\xc3") + text("x")},
     "error": {"lost": u16(6, 1) + text("node 3 is gone"), "status": u16(0, 1) + text("fine"), "unknown": u16(99, 1) + text("what"),
               "node": u16(4, 1024) + text("x")},
@@ -164,11 +171,11 @@ bad = {
                "control": u16(0) + first_view + u32(1) + u32(0, 1, 1) + text("two\nlines") + tree(job),
                "view": u16(1) + u32(0) + u64(0) + u32(2) + bytes(24) + 2 * text("a") + tree(job)},
     "ready": {"long": bytes(9)},
-    "metrics": {"count": u32(0xffffffff) + row, "few": u32(2) + row, "none": u32(0), "nan": u32(1) + u16(1) + f64(nan) + bytes(412),
-                "node": u32(1) + u16(5000) + bytes(420)},
+    "metrics": {"count": u32(0xffffffff) + row, "few": u32(2) + row, "none": u32(0), "nan": u32(1) + u16(1) + f64(nan) + bytes(460),
+                "node": u32(1) + u16(5000) + bytes(468)},
 }
 bad_heads = {
-    "magic": head(10, magic=b"HTTP"), "protocol": head(10, protocol=5), "type": head(999), "flags": head(32, flags=2),
+    "magic": head(10, magic=b"HTTP"), "protocol": head(10, protocol=7), "type": head(999), "flags": head(32, flags=2),
     "reserved": head(10, reserved=1), "source": head(10, source=1024), "value": head(10, value=1.0), "rows": head(48, rows=1),
     "norm_nan": head(64, value=nan), "count": head(32, count=3), "uncounted": head(32, tensors=[tensor(1, [4])], count=0),
     "dtype": head(32, tensors=[tensor(3, [4])]), "rank": head(32, tensors=[tensor(1, [4], rank=5)]),

@@ -440,6 +440,7 @@ static void intrude(struct cluster_place *place, struct rt_endpoint *endpoint) {
     say_hello(endpoint, &hello, run, "does not expect a link from node 0");
     hello.label = 0;
     say_hello(endpoint, &hello, run, "pi1 already takes part in this run");
+    hello.token[0] = 1;
     say_hello(endpoint, &hello, run + 1, "pi1 is busy with a run of mem:0");
 }
 

@@ -95,11 +95,13 @@ static void ask_for_other_views(struct view_master *master) {
 static void call_between_views(struct cluster_place *place, struct rt_endpoint *endpoint) {
     struct view_master master;
     struct rt_error err;
+    struct rt_hello stranger = a_master(7);
+    stranger.token[0] = 1;
     view_open(&master, place, endpoint, 2);
     const uint32_t run = rt_cluster_run(master.cluster);
     view_form_all(&master, 1, 0);
     /* while it works */
-    refused(endpoint, a_master(7), run + 1, "pi1 is busy with a run of mem:0");
+    refused(endpoint, stranger, run + 1, "pi1 is busy with a run of mem:0");
     refused(endpoint, a_master(1), run, "pi1 has been in view 1 of this run, and is called for view 1");
     refused(endpoint, a_node(2, RT_LABEL_PREVIOUS, 1), run, "pi1 does not expect a link of that run");
     CHECK(view_round(&master, 0) == 2);
@@ -130,7 +132,98 @@ TEST(messages_of_other_views_and_other_runs) {
     view_run(2, 30, 0, call_between_views);
 }
 
-/* A session that only waits gives way to a run that is there: often the same one, resumed. */
+/* Who knows the number of a run, and not its token. */
+static void call_without_the_token(struct cluster_place *place, struct rt_endpoint *endpoint) {
+    struct view_master master;
+    struct rt_error err;
+    struct rt_hello stranger = a_master(7), node = a_node(2, RT_LABEL_PREVIOUS, 3);
+    stranger.token[15] = node.token[0] = 1;
+    view_open(&master, place, endpoint, 2);
+    const uint32_t run = rt_cluster_run(master.cluster);
+    view_form_all(&master, 1, 0);
+    refused(endpoint, stranger, run, "pi1 does not know this master: its token is not that of the run");
+    CHECK(view_round(&master, 0) == 2 && !view_nodes[1].seen_recall);
+    view_leave(&master);
+    view_pass(&master, 1);
+    refused(endpoint, stranger, run, "pi1 does not know this master: its token is not that of the run");
+    view_reopen(&master, 3, NULL, 5);
+    refused(endpoint, stranger, run, "pi1 does not know this master: its token is not that of the run");
+    CHECK_OK(settle(&master, 3, &err));
+    refused(endpoint, node, run, "pi1 does not expect a link of that run");
+    CHECK_OK(view_form(&master, 3, 12, (size_t[]){0, 1}, 2, &err));
+    CHECK(view_round(&master, 0) == 2 && view_nodes[1].held.views == 2 && view_nodes[1].made == 1);
+    CHECK(view_round(&master, VIEW_STOP) == VIEW_STOP);
+    view_close(&master);
+}
+
+TEST(messages_without_the_token_of_the_run) {
+    view_run(2, 30, 0, call_without_the_token);
+}
+
+/* ---- the master is gone ---- */
+
+/* A node waits for its master, and for no other, until its time is over. */
+static void wait_for_the_master(struct cluster_place *place, struct rt_endpoint *endpoint) {
+    struct view_master master, other, resumed;
+    struct rt_hello stranger = a_master(1);
+    stranger.token[0] = 1;
+    view_nodes[1].orphaned = view_nodes[2].orphaned = 20;
+    view_open(&master, place, endpoint, 2);
+    const uint32_t run = rt_cluster_run(master.cluster);
+    view_form_all(&master, 1, 0);
+    view_leave(&master);
+    view_pass(&master, 1);
+    CHECK(cluster_told(&place->world->place[1], "its master is waited for, for 20 s"));
+    refused(endpoint, stranger, run + 1,
+            "pi1 is busy: it waits for the master of a run of mem:0, for 19 s more");
+    refused(endpoint, stranger, run, "pi1 is busy: it waits for the master of a run of mem:0");
+    CHECK(place->world->place[1].ends == 0);
+    /* the master, started again: a new number, the same token */
+    view_open(&resumed, place, endpoint, 2);
+    CHECK(place->world->place[1].ends == 1 && view_member(&resumed, 0)->welcome.view == 0);
+    view_form_all(&resumed, 1, 0);
+    CHECK(view_round(&resumed, 0) == 2);
+    view_leave(&resumed);
+    view_pass(&resumed, 18);
+    CHECK(place->world->place[1].ends == 1);
+    view_pass(&resumed, 3);
+    CHECK(place->world->place[1].ends == 2);
+    CHECK(cluster_told(&place->world->place[1], "its master has not come back for 20 s"));
+    place->world->token[0] = 1;
+    view_open(&other, place, endpoint, 2);
+    view_close(&other);
+    view_close(&resumed);
+    view_close(&master);
+}
+
+TEST(a_node_waits_for_the_master_that_it_has_lost) {
+    view_run(2, 0, 0, wait_for_the_master);
+}
+
+/* It has been started again before its node has missed it: the node is called until it has. */
+static void call_too_early(struct cluster_place *place, struct rt_endpoint *endpoint) {
+    struct view_master master, resumed;
+    view_nodes[1].looks_away = true;
+    view_open(&master, place, endpoint, 2);
+    view_form_all(&master, 1, 0);
+    refused(endpoint, a_master(1), rt_cluster_run(master.cluster) + 1,
+            "pi1 still works for this run: it has not missed its former master");
+    CHECK(view_round(&master, 0) == 2);
+    view_nodes[1].looks_away = false;
+    view_leave(&master);
+    view_open(&resumed, place, endpoint, 2);
+    view_form_all(&resumed, 1, 0);
+    CHECK(view_round(&resumed, 0) == 2 && view_round(&resumed, VIEW_STOP) == VIEW_STOP);
+    CHECK(!view_nodes[1].seen_recall);
+    view_close(&resumed);
+    view_close(&master);
+}
+
+TEST(a_node_that_works_is_not_taken_away) {
+    view_run(2, 0, 0, call_too_early);
+}
+
+/* A session that waits for its next view gives way to a run that is there. */
 static void call_for_another_run(struct cluster_place *place, struct rt_endpoint *endpoint) {
     struct view_master master, resumed;
     view_open(&master, place, endpoint, 2);
@@ -138,6 +231,7 @@ static void call_for_another_run(struct cluster_place *place, struct rt_endpoint
     view_leave(&master);
     view_pass(&master, 1);
     CHECK(place->world->place[1].ends == 0);
+    place->world->token[0] = 1;
     view_open(&resumed, place, endpoint, 2);
     CHECK(place->world->place[1].ends == 1);
     view_form_all(&resumed, 1, 0);

@@ -248,4 +248,45 @@ TEST(a_node_that_is_recalled_and_holds_nothing) {
     view_run(2, 0, 0, recall_one_that_forgets);
 }
 
+/* ---- one that comes back and is lost again, over and over ---- */
+
+/* Seconds until member 1 is back. */
+static double wait_for_return(struct view_master *master, struct rt_endpoint *endpoint) {
+    const double start = rt_endpoint_now(endpoint);
+    struct rt_event event;
+    while (rt_cluster_call_gone(master->cluster) != 1 && rt_endpoint_now(endpoint) < start + 1000)
+        if (rt_endpoint_wait(endpoint, rt_endpoint_now(endpoint) + 0.1, &event))
+            rt_cluster_stray(master->cluster, &event);
+    return rt_endpoint_now(endpoint) - start;
+}
+
+static void come_and_go(struct cluster_place *place, struct rt_endpoint *endpoint) {
+    static const double pause[] = {0, 1, 2, 4, 8};
+    struct view_master master;
+    struct rt_error err;
+    uint32_t view = 1;
+    view_open(&master, place, endpoint, 3);
+    view_form_all(&master, view, 0);
+    for (size_t i = 0; i < sizeof pause / sizeof *pause; i++) {
+        CHECK(!rt_cluster_is_back(master.cluster, 1));
+        view_leave(&master);
+        view = rt_cluster_view(master.cluster) + 1;
+        view_reopen(&master, view, (bool[]){false, true, false}, 5);
+        CHECK_OK(view_form(&master, view, 1, (size_t[]){0, 2}, 2, &err));
+        const double waited = wait_for_return(&master, endpoint);
+        CHECK_MSG(waited >= pause[i] - 0.3 && waited < pause[i] + 1, "return %zu: after %g s", i, waited);
+        CHECK(rt_cluster_is_back(master.cluster, 1));
+        view_leave(&master);
+        view = rt_cluster_view(master.cluster) + 1;
+        view_reopen(&master, view, NULL, 5);
+        CHECK_OK(view_form(&master, view, 1, (size_t[]){0, 1, 2}, 3, &err));
+    }
+    CHECK(view_round(&master, VIEW_STOP) == VIEW_STOP);
+    view_close(&master);
+}
+
+TEST(one_that_comes_and_goes_is_called_less_often) {
+    view_run(3, 2000, 0, come_and_go);
+}
+
 TEST_MAIN()

@@ -31,28 +31,33 @@ static float value(size_t node, size_t tensor, size_t i) {
     return (float)(node * 1000 + tensor * 100 + i % 97);
 }
 
-static size_t store_floats(const void *self, size_t tensor) {
+static size_t store_floats(const void *self, size_t tensor, size_t *first) {
     (void)self;
+    *first = 0;
     return tensor == 0 ? FLOATS : 5;
 }
 
-static enum rt_state_presence store_has(const void *self, uint64_t version) {
+static enum rt_state_presence store_has(const void *self, const struct rt_state_range *range) {
     const struct store *store = self;
-    return store->version == version  ? RT_STATE_HERE
-           : store->version < version ? RT_STATE_NOT_YET
-                                      : RT_STATE_GONE;
+    if (range->first + range->count > FLOATS)
+        return RT_STATE_GONE;
+    return store->version == range->version  ? RT_STATE_HERE
+           : store->version < range->version ? RT_STATE_NOT_YET
+                                             : RT_STATE_GONE;
 }
 
-static bool store_can_write(const void *self) {
+static bool store_can_write(const void *self, const struct rt_state_range *range) {
+    CHECK(range->version == 0 || range->version == 77);
     return ((const struct store *)self)->writable;
 }
 
-static void store_read(const void *self, size_t tensor, size_t first, size_t count, float *into) {
-    memcpy(into, ((const struct store *)self)->tensor[tensor] + first, count * sizeof *into);
+static void store_read(const void *self, const struct rt_state_range *range, float *into) {
+    memcpy(into, ((const struct store *)self)->tensor[range->tensor] + range->first,
+           range->count * sizeof *into);
 }
 
-static void store_write(void *self, size_t tensor, size_t first, size_t count, const float *from) {
-    memcpy(((struct store *)self)->tensor[tensor] + first, from, count * sizeof *from);
+static void store_write(void *self, const struct rt_state_range *range, const float *from) {
+    memcpy(((struct store *)self)->tensor[range->tensor] + range->first, from, range->count * sizeof *from);
 }
 
 /* The owner needs to be asked twice. */
@@ -181,7 +186,7 @@ static void send_hostile(const struct world *world, struct rt_communicator *comm
 
 static void work(struct world *world, struct rt_communicator *comm) {
     struct rt_state_initiator initiator;
-    REQUIRE(rt_state_initiator_init(&initiator, comm->run, 0, true, &world->err[0]) == RT_OK);
+    REQUIRE(rt_state_initiator_init(&initiator, comm->run, 0, 0, true, &world->err[0]) == RT_OK);
     if (world->hostile) {
         send_hostile(world, comm);
     } else {
@@ -217,7 +222,8 @@ static void run_world(struct world *world) {
     world->fetched = calloc(FLOATS, sizeof(float));
     for (size_t node = 0; node < NODES; node++)
         for (size_t t = 0; t < TENSORS; t++) {
-            const size_t floats = store_floats(NULL, t);
+            size_t first;
+            const size_t floats = store_floats(NULL, t, &first);
             world->store[node].version = VERSION - 1;
             world->store[node].tensor[t] = malloc(floats * sizeof(float));
             for (size_t i = 0; i < floats; i++)

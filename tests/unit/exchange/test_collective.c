@@ -125,7 +125,7 @@ static bool make_world(struct world *world, const struct collective *collective,
     for (size_t i = 0; i < n; i++)
         world->ranks[i] = (uint16_t)((i * 5 + 3) % (5 * MOST + 1));
     for (size_t i = 0; i < n; i++) {
-        const struct rt_team team = {world->ranks, n, i};
+        const struct rt_team team = {.ranks = world->ranks, .count = n, .place = i};
         if (collective->make(collective, &team, count, &world->ops[i], &err) != RT_OK) {
             rt_test_fail(__FILE__, __LINE__, "%s, %zu places: %s", collective->name, n, err.text);
             return false;
@@ -411,7 +411,7 @@ TEST(after_reduce_scatter_everybody_has_a_part) {
         for (size_t p = 0; p < n; p++) {
             struct rt_error err;
             rt_collective_deinit(&world.ops[p]);
-            const struct rt_team team = {world.ranks, n, p};
+            const struct rt_team team = {.ranks = world.ranks, .count = n, .place = p};
             CHECK_OK(rt_collective_reduce_scatter(&team, 0, 100, RT_BUFFER_GRADIENT, &world.ops[p], &err));
         }
         fill_world(&world, whole_number);
@@ -449,7 +449,7 @@ TEST(messages_and_bytes_are_those_of_the_docs) {
             size_t messages, floats, log = 0, core = 1;
             uint16_t ranks[MOST];
             struct rt_collective ops = {0};
-            const struct rt_team team = {ranks, n, p};
+            const struct rt_team team = {.ranks = ranks, .count = n, .place = p};
             for (size_t i = 0; i < n; i++)
                 ranks[i] = (uint16_t)i;
             while (core * 2 <= n) {
@@ -481,7 +481,7 @@ TEST(a_star_holds_no_more_terms_than_its_tree_is_high) {
         struct rt_error err;
         uint16_t ranks[MOST];
         struct rt_collective ops = {0};
-        const struct rt_team team = {ranks, n, 0};
+        const struct rt_team team = {.ranks = ranks, .count = n, .place = 0};
         size_t high = 0;
         for (size_t i = 0; i < n; i++)
             ranks[i] = (uint16_t)i;
@@ -500,7 +500,7 @@ TEST(who_is_not_in_a_team_does_nothing) {
         struct rt_error err;
         const uint16_t ranks[] = {4, 2, 7};
         struct rt_collective ops = {0};
-        const struct rt_team team = {ranks, 3, 3};
+        const struct rt_team team = {.ranks = ranks, .count = 3, .place = 3};
         CHECK_OK(collectives[k].make(&collectives[k], &team, 100, &ops, &err));
         CHECK_MSG(ops.count == 0, "%s", collectives[k].name);
         rt_collective_deinit(&ops);

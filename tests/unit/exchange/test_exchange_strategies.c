@@ -145,7 +145,7 @@ static void check_links(const struct setting *setting, const struct rt_collectiv
     for (size_t rank = 0; rank < sim->members; rank++)
         for (size_t i = 0; i < sim->member[rank].collective.count; i++) {
             const struct rt_collective_op *op = &sim->member[rank].collective.list[i];
-            if (op->kind == RT_OP_MERGE || op->kind == RT_OP_APPLY)
+            if (!rt_op_has_peer(op))
                 continue;
             const uint16_t a = (uint16_t)rank, b = op->peer;
             CHECK_MSG(rt_exchange_links(setting->strategy, &setting->options, &setting->roles, a, b) &&

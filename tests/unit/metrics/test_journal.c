@@ -3,6 +3,9 @@
 #include "support/test.h"
 #include <jansson.h>
 #include <math.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static char directory[200], path[256];
@@ -135,6 +138,33 @@ TEST(opening_anew_empties_it) {
     remove_place();
 }
 
+/* Only a field counts, not what looks like one in a text; and only a whole number. */
+TEST(a_field_can_be_read_back) {
+    make_place();
+    struct rt_error err;
+    struct rt_journal *journal;
+    CHECK(rt_journal_last(path, "samples") == UINT64_MAX); /* there is no such file */
+    CHECK_OK(rt_journal_open(path, false, &journal, &err));
+    CHECK(rt_journal_last(path, "samples") == UINT64_MAX);
+    const struct rt_field first[] = {RT_INT("update", 3), RT_INT("samples", 60)},
+                          second[] = {RT_INT("samples", 6000000000), RT_REAL("loss", 0.5)},
+                          text[] = {RT_TEXT("text", "a, \"samples\": 7, b")},
+                          real[] = {RT_REAL("samples", 0.25)};
+    rt_journal_write(journal, "step", first, 2);
+    CHECK(rt_journal_last(path, "samples") == 60);
+    rt_journal_write(journal, "step", second, 2);
+    rt_journal_write(journal, "notice", text, 1);
+    rt_journal_write(journal, "step", real, 1);
+    CHECK(rt_journal_last(path, "samples") == 6000000000);
+    CHECK(rt_journal_last(path, "update") == 3);
+    for (int i = 0; i < 8000; i++) /* only the end is looked at */
+        rt_journal_write(journal, "step", second, 2);
+    CHECK(rt_journal_last(path, "samples") == 6000000000);
+    CHECK(rt_journal_last(path, "update") == UINT64_MAX);
+    rt_journal_close(journal);
+    remove_place();
+}
+
 TEST(failures_are_told) {
     struct rt_error err = {0};
     struct rt_journal *journal;
@@ -148,7 +178,50 @@ TEST(failures_are_told) {
     rt_journal_write(journal, "step", NULL, 0);
     CHECK(rt_journal_status(journal, &err) == RT_IO);
     CHECK_MSG(strstr(err.text, "/dev/full") && strstr(err.text, "space"), "%s", err.text);
+    CHECK(rt_journal_missing(journal) == 2);
     rt_journal_close(journal);
+}
+
+static void limit_size(rlim_t bytes) {
+    struct rlimit limit;
+    REQUIRE(getrlimit(RLIMIT_FSIZE, &limit) == 0);
+    limit.rlim_cur = bytes;
+    REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+}
+
+/* A disk that is full for a while, whatever part of a line still finds room: what is there are whole lines.
+ */
+TEST(goes_on_when_there_is_room_again) {
+    make_place();
+    signal(SIGXFSZ, SIG_IGN);
+    struct rt_error err;
+    struct rt_journal *journal;
+    CHECK_OK(rt_journal_open(path, false, &journal, &err));
+    uint64_t written = 0, missing = 0;
+    for (off_t room = 0; room < 60; room++) {
+        struct stat info;
+        REQUIRE(stat(path, &info) == 0);
+        limit_size((rlim_t)(info.st_size + room));
+        rt_journal_write(journal, "full", &RT_INT("room", room), 1);
+        const bool fits = rt_journal_status(journal, &err) == RT_OK;
+        written += fits;
+        missing += !fits;
+        CHECK_MSG(fits || (strstr(err.text, path) && strstr(err.text, "cannot be written")), "%s", err.text);
+        limit_size(RLIM_INFINITY);
+        rt_journal_write(journal, "room", NULL, 0);
+        CHECK(rt_journal_status(journal, &err) == RT_OK);
+        written++;
+    }
+    CHECK(missing > 30 && rt_journal_missing(journal) == missing);
+    rt_journal_close(journal);
+    size_t lines;
+    for (size_t i = 0; i < written; i++) {
+        json_t *line = read_line(i, &lines);
+        CHECK_MSG(line, "line %zu is none", i);
+        json_decref(line);
+    }
+    CHECK_MSG(lines == written, "%zu lines, not %zu", lines, (size_t)written);
+    remove_place();
 }
 
 TEST_MAIN()

@@ -266,6 +266,13 @@ TEST(failed_save_rotates_nothing) {
     CHECK_OK(load(&tiny, "5", &read, &notice, &err));
     CHECK_MSG(read.update == 2 && notice.text[0] == 0, "update %llu, %s", (unsigned long long)read.update,
               notice.text);
+    /* The older one can make room; the newer one never does. */
+    CHECK(access(path_of("previous.safetensors"), F_OK) == 0);
+    CHECK(rt_checkpoint_make_room(dir) && !rt_checkpoint_make_room(dir));
+    CHECK_OK(load(&tiny, "5", &read, &notice, &err));
+    CHECK(read.update == 2);
+    CHECK(rename(path_of("state.safetensors"), path_of("previous.safetensors")) == 0);
+    CHECK(!rt_checkpoint_make_room(dir) && access(path_of("previous.safetensors"), F_OK) == 0);
     tiny_close(&tiny);
     remove_dir();
 }
@@ -282,7 +289,10 @@ static void check_fallback(void (*damage)(const char *path)) {
     damage(path_of("state.safetensors"));
     CHECK_OK(load(&tiny, "5", &read, &notice, &err));
     CHECK(read.update == 1);
-    CHECK_MSG(strstr(notice.text, "state.safetensors"), "notice: %s", notice.text);
+    CHECK_MSG(strstr(notice.text, "the newest checkpoint cannot be used (") &&
+                  strstr(notice.text, "state.safetensors: ") &&
+                  strstr(notice.text, "previous.safetensors is, of update 1"),
+              "notice: %s", notice.text);
     CHECK_OK(rt_network_hash(&tiny.network, hash, &err));
     CHECK(strcmp(hash, older) == 0);
     /* The damaged one is not in the way of the next two generations. */

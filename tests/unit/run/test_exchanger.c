@@ -28,7 +28,8 @@ static double state_of(struct tiny *tiny, const char *strategy, size_t nodes, in
             .options = &options,
             .comm = {.rank = rank, .count = (uint16_t)nodes},
             .optim = &optim,
-            .replica = {.network = &tiny->network, .set = &tiny->set, .count = 64, .batch = 16, .shards = 1}};
+            .replica = {.network = &tiny->network, .set = &tiny->set, .count = 64, .batch = 16},
+            .shards = 1};
         bytes[i] = (double)rt_exchanger_bytes(&settings, &roles, tiny->network.model);
     }
     return (bytes[1] - bytes[0]) / sizeof(float) / 2;
@@ -86,7 +87,8 @@ TEST(groups_need_less_than_workers) {
             .options = &options,
             .comm = {.count = 7},
             .optim = &optim,
-            .replica = {.network = &tiny.network, .set = &tiny.set, .count = 64, .batch = 16, .shards = 1}};
+            .replica = {.network = &tiny.network, .set = &tiny.set, .count = 64, .batch = 16},
+            .shards = 1};
         server[group] = (double)rt_exchanger_bytes(&settings, &roles, tiny.network.model);
         settings.comm.rank = 2;
         const double before = member;
@@ -94,6 +96,47 @@ TEST(groups_need_less_than_workers) {
         CHECK(group == 1 || member < before);
     }
     CHECK_MSG(server[1] - server[2] == 6 * block, "%g blocks less", (server[1] - server[2]) / block);
+    tiny_close(&tiny);
+}
+
+/* A worker whose slices are several pieces has a block for each; a server waits with terms of the others. */
+TEST(pieces_of_a_run_need_memory) {
+    struct rt_error err;
+    struct tiny tiny;
+    static const struct rt_trainer_settings single = {.seed = 1, .batch = 16, .micro_batch = 16, .shards = 1};
+    static const struct rt_slice_run equal[] = {{0, 4}, {4, 4}, {8, 4}, {12, 4}},
+                                     uneven[] = {{0, 4}, {4, 3}, {7, 5}, {12, 4}};
+    CHECK_OK(tiny_open(model, "sgd", 64, &(struct tiny_way){.threads = 1}, &single, &tiny, &err));
+    const struct rt_optim optim = {.type = rt_optim_type_find("sgd")};
+    const struct rt_exchange_strategy *strategy = rt_exchange_strategy_find("ps-sync");
+    const double block = sizeof(float) * (double)tiny.network.model->param_count;
+    struct rt_exchange_options options;
+    struct rt_roles roles;
+    uint16_t worker[4];
+    double bytes[2][4];
+    CHECK_OK(rt_exchange_options_read(strategy, NULL, &options, &err));
+    CHECK_OK(rt_exchange_roles(strategy, &options, 4, worker, &roles, &err));
+    for (size_t k = 0; k < 2; k++)
+        for (uint16_t rank = 0; rank < 4; rank++) {
+            const struct rt_exchanger_settings settings = {.strategy = strategy,
+                                                           .options = &options,
+                                                           .comm = {.rank = rank, .count = 4},
+                                                           .optim = &optim,
+                                                           .replica = {.network = &tiny.network,
+                                                                       .set = &tiny.set,
+                                                                       .count = 64,
+                                                                       .batch = 16,
+                                                                       .micro_batch = 1},
+                                                           .shards = 16};
+            roles.runs = k ? uneven : equal;
+            bytes[k][rank] = (double)rt_exchanger_bytes(&settings, &roles, tiny.network.model);
+        }
+    /* 4-5, 6: while 5 is computed, 4 waits, afterwards the sum of both while 6 is; of four slices, three. */
+    CHECK_MSG(bytes[1][1] - bytes[0][1] < -0.5 * block, "%g blocks", (bytes[1][1] - bytes[0][1]) / block);
+    /* 7, 8-11: a block more than four slices alone */
+    CHECK_MSG(bytes[1][2] - bytes[0][2] > 0.5 * block, "%g blocks", (bytes[1][2] - bytes[0][2]) / block);
+    /* The server waits with 4-5, 6 and then 7 where before one term waited. */
+    CHECK_MSG(bytes[1][0] - bytes[0][0] > 0.5 * block, "%g blocks", (bytes[1][0] - bytes[0][0]) / block);
     tiny_close(&tiny);
 }
 

@@ -15,6 +15,7 @@ static const char run[] = "{model: {input: 12, layers: [{dense: 5}], loss: mse, 
 /* rings: that exchange; 0: workers do. */
 static rt_status write_job(const char *text, const char *strategy, uint16_t rings, struct rt_job **job,
                            struct rt_error *err) {
+    static const struct rt_slice_run runs[] = {{0, 3}, {3, 0}, {3, 1}};
     static const struct rt_ring_options ring_options = {.schedule = 1};
     struct rt_spec *spec;
     struct rt_exchange_options options;
@@ -36,7 +37,9 @@ static rt_status write_job(const char *text, const char *strategy, uint16_t ring
                                        .cost = {1e-4, 2e9, 3e-10},
                                        .strategy = config.exchange,
                                        .options = &options,
-                                       .rings = rings};
+                                       .rings = rings,
+                                       .runs = rings ? NULL : runs,
+                                       .workers = 3};
     if (status == RT_OK && rings)
         status = rt_job_write_training(&config, NULL, NULL, &planned, err);
     if (status == RT_OK)
@@ -64,6 +67,12 @@ TEST(what_is_written_is_read) {
                   job->timeout == 7);
             CHECK(strcmp(job->data.fingerprint, "abc123") == 0 && strcmp(job->data.directory, "dir") == 0);
             CHECK(job->batch == 24 && job->shards == 4 && job->seed == 9 && job->data.drop_last);
+            CHECK(job->exchange.workers == (rings ? 0 : 3) && !job->exchange.runs == (rings > 0));
+            for (size_t w = 0; w < job->exchange.workers; w++)
+                CHECK(job->exchange.runs[w].first == (w > 0 ? 3 : 0) &&
+                      job->exchange.runs[w].count == (uint32_t)(w == 0   ? 3
+                                                                : w == 1 ? 0
+                                                                         : 1));
             CHECK(job->micro_batch == -1 && job->data.set.hold_out == 0.2);
             /* The run file names no optimizer: it is the one that the strategy wants. */
             CHECK(strcmp(job->optim->type->name, section.strategy->optimizer ? "adagrad" : "sgd") == 0);
@@ -100,6 +109,14 @@ TEST(what_makes_no_sense_is_refused) {
         {model, counts, "exchange: {strategy: ps-sync, more: 1}", data, "unknown key 'more'"},
         {model, counts, "exchange: {strategy: ps-sync, latency: -1}", data, "latency"},
         {model, counts, "exchange: {latency: 1}", data, "has no strategy"},
+        {model, "batch: 8, updates: 5, per_epoch: 5, shards: 8",
+         "exchange: {strategy: ps-sync, shares: [3, 0, 5]}", data, NULL},
+        {model, counts, "exchange: {strategy: ps-sync, shares: [3, 5]}", data, "add up to its 1 shards"},
+        {model, counts, "exchange: {strategy: ps-sync, shares: [-1, 2]}", data, "slices"},
+        {model, counts, "exchange: {strategy: ps-sync, shares: [65537, 1]}", data, "slices"},
+        {model, counts, "exchange: {strategy: ps-sync, shares: [[1]]}", data, "the job's shares"},
+        {model, counts, "exchange: {strategy: ps-sync, shares: []}", data, "must be a list"},
+        {model, counts, "exchange: {strategy: ps-sync, shares: 1}", data, "must be a list"},
         {model, counts, "exchange: ps-sync", data, "exchange must be a map"},
         {model, counts, "seed: 1", data, "no section 'exchange'"},
         {model, counts, exchange, "seed: 1", "no section 'data'"},

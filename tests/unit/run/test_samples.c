@@ -7,7 +7,6 @@
 TEST(parts_are_those_of_the_batches) {
     struct rt_error err;
     for (size_t parts = 1; parts <= 7; parts++) {
-        const struct rt_sample_layout layout = {.examples = 23, .batch = 5, .parts = parts, .inputs = 3};
         struct rt_batches batches;
         CHECK_OK(rt_batches_create(1, 23, 5, true, false, &batches, &err));
         for (uint64_t number = 1; number <= 11; number++) {
@@ -15,8 +14,10 @@ TEST(parts_are_those_of_the_batches) {
             size_t sum = 0;
             rt_batches_at(&batches, number, &batch);
             for (size_t part = 0; part < parts; part++) {
+                const struct rt_sample_layout layout = {
+                    .examples = 23, .batch = 5, .part = rt_slices_equal_part(1, parts, part), .inputs = 3};
                 size_t first;
-                const size_t rows = rt_sample_layout_rows(&layout, number, part, &first);
+                const size_t rows = rt_sample_layout_rows(&layout, number, &first);
                 CHECK(first == part * batch.rows / parts && first == sum);
                 CHECK(rows * rt_sample_layout_row_floats(&layout) <= rt_sample_layout_floats(&layout));
                 sum += rows;
@@ -27,15 +28,15 @@ TEST(parts_are_those_of_the_batches) {
     }
 }
 
-/* Parts of 2 rows of 3 inputs and a class: 8 floats. */
+/* The second part, of 2 rows of 3 inputs and a class: 8 floats. */
 static const struct rt_sample_layout layout = {
-    .examples = 20, .batch = 4, .parts = 2, .inputs = 3, .outputs = 5, .target = RT_TARGET_CLASSES};
+    .examples = 20, .batch = 4, .part = {2, {1, 1}}, .inputs = 3, .outputs = 5, .target = RT_TARGET_CLASSES};
 
 TEST(pieces_are_taken_in_order) {
     struct rt_error err;
     struct rt_sample_receiver *box;
     static const float floats[8] = {1, 2, 3, 4, 5, 6, 4, 0};
-    CHECK_OK(rt_sample_receiver_create(&layout, 1, &box, &err));
+    CHECK_OK(rt_sample_receiver_create(&layout, &box, &err));
     CHECK(rt_sample_receiver_take(box, 0, 0, floats, 8, &err) == RT_BAD_INPUT);
     CHECK(rt_sample_receiver_take(box, 7, 1, floats, 2, &err) == RT_BAD_INPUT);
     CHECK(rt_sample_receiver_take(box, 7, 0, floats, 9, &err) == RT_BAD_INPUT);
@@ -63,7 +64,7 @@ TEST(rows_come_out_as_they_went_in) {
     struct rt_received_rows rows;
     float floats[8] = {1, 2, 3, 4, 5, 6, 4, 0};
     CHECK_OK(rt_engine_create(&settings, &engine, &err));
-    CHECK_OK(rt_sample_receiver_create(&layout, 1, &box, &err));
+    CHECK_OK(rt_sample_receiver_create(&layout, &box, &err));
     for (uint64_t batch = 1; batch <= 9; batch++) {
         floats[0] = (float)batch;
         CHECK_OK(rt_sample_receiver_take(box, batch, 0, floats, 8, &err));
@@ -121,7 +122,7 @@ TEST(examples_that_do_not_come) {
     static const float floats[8] = {0};
     struct rt_received_rows rows;
     CHECK_OK(rt_engine_create(&settings, &engine, &err));
-    CHECK_OK(rt_sample_receiver_create(&layout, 1, &box, &err));
+    CHECK_OK(rt_sample_receiver_create(&layout, &box, &err));
     CHECK_OK(rt_sample_receiver_take(box, 3, 0, floats, 5, &err));
     CHECK_OK(rt_sample_receiver_take(box, 3, 5, floats, 3, &err));
     CHECK_OK(rt_sample_receiver_rows(box, engine, 3, &rows, &err));

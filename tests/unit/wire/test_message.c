@@ -21,6 +21,8 @@ static void fill_answer(uint8_t answer[32]) {
 static size_t make_hello(uint8_t *bytes, size_t room) {
     struct rt_hello hello = {.role = RT_ROLE_NODE, .from = 5, .label = 1, .view = 7, .version = "0.1.0"};
     fill_answer(hello.answer);
+    for (uint8_t i = 0; i < RT_TOKEN_BYTES; i++)
+        hello.token[i] = (uint8_t)(64 + i);
     return rt_hello_encode(&hello, bytes, room);
 }
 
@@ -32,7 +34,9 @@ static size_t make_welcome(uint8_t *bytes, size_t room) {
                                  .name = "pi-k\xc3\xbc"
                                          "che",
                                  .version = "0.1.0",
-                                 .kernels = "exact-neon"};
+                                 .kernels = "exact-neon",
+                                 .holdings = 2,
+                                 .holding = {{UINT64_C(1) << 33, 3, 2}, {7, 0, 3}}};
     fill_answer(welcome.answer);
     return rt_welcome_encode(&welcome, bytes, room);
 }
@@ -111,8 +115,8 @@ static struct rt_metrics_row golden_row(void) {
         .updates = 50,
         .queue = 4,
         .peak_memory = UINT64_C(1) << 33,
-        .sent = {{1, 2, 3, 4, 5}, {6, 7, 8, 9, 10}, {11, 12, 13, 14, 15}},
-        .received = {{21, 22, 23, 24, 25}, {26, 27, 28, 29, 30}, {31, 32, 33, 34, 35}},
+        .sent = {{1, 2, 3, 4, 5, 6}, {7, 8, 9, 10, 11, 12}, {13, 14, 15, 16, 17, 18}},
+        .received = {{21, 22, 23, 24, 25, 26}, {27, 28, 29, 30, 31, 32}, {33, 34, 35, 36, 37, 38}},
         .staleness_sum = 7,
         .staleness_max = 2};
     for (size_t i = 0; i < RT_METRIC_STATES; i++)
@@ -238,15 +242,16 @@ static const void *wire_double(double value) {
 TEST(bodies_are_refused_with_the_reason) {
     refused("hello", 0, "\x07", 1, "the hello has unknown role 7");
     refused("hello", 0, "\x01", 1, "a master that calls itself node 5");
+    refused("hello", 0, "\x03", 1, "an offer from a node that calls itself node 5");
     refused("hello", 5, "\x00", 1, "the hello is of view 0; views are counted from 1");
     refused("hello", 1, "\x00\x04", 2, "names node 1024, counted from 0; there can be at most 1024");
-    refused("hello", 41, "\x91\x01", 2, "the hello has a version of 401 bytes; the maximum is 400");
-    refused("hello", 43, "\x1b", 1, "the hello has a version that is not plain text");
-    refused("hello", 43, "\x00", 1, "not plain text");
-    refused("hello", 43, "\xc2\x9b", 2, "not plain text");
-    refused("hello", 47, "\xc3", 1, "not plain text");
-    refused("hello", 41, "\x04", 1, "the hello has 1 bytes left over behind its fields");
-    refused("hello", 41, "\x06", 1, "the hello is shorter than its fields: it ends after 48 bytes");
+    refused("hello", 57, "\x91\x01", 2, "the hello has a version of 401 bytes; the maximum is 400");
+    refused("hello", 59, "\x1b", 1, "the hello has a version that is not plain text");
+    refused("hello", 59, "\x00", 1, "not plain text");
+    refused("hello", 59, "\xc2\x9b", 2, "not plain text");
+    refused("hello", 63, "\xc3", 1, "not plain text");
+    refused("hello", 57, "\x04", 1, "the hello has 1 bytes left over behind its fields");
+    refused("hello", 57, "\x06", 1, "the hello is shorter than its fields: it ends after 64 bytes");
     refused("welcome", 36, "\x01\x00\x01\x00", 4, "has 65537 cores; the maximum is 65536");
     refused("welcome", 40, "\xff\xff\xff\xff", 4, "has 4294967295 threads");
     refused("error", 0, "\x00", 1, "the error has status 0, which is not a failure");
@@ -289,7 +294,7 @@ TEST(bodies_are_refused_with_the_reason) {
     refused("assign", 45, "\x1b", 1, "the assign has a node's name that is not plain text");
     refused("assign", 52, "\n", 1, "not plain text");
     refused("metrics", 0, "\x01\x04\x00\x00", 4, "has 1025 nodes");
-    refused("metrics", 0, "\x03", 1, "848 bytes cannot hold 3 nodes");
+    refused("metrics", 0, "\x03", 1, "944 bytes cannot hold 3 nodes");
     refused("metrics", 6, wire_double(-1), 8, "gives a time of -1");
     refused("metrics", 4, "\xff\xff", 2, "names node 65535");
     size_t row = RT_METRICS_BYTES + RT_METRICS_ROW_BYTES;

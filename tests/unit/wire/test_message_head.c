@@ -122,7 +122,7 @@ static void refused(const struct rt_message *message, size_t bytes, size_t at, c
 
 TEST(heads_are_refused_with_the_reason) {
     refused(&go, 0, 0, "HTTP", 4, "not a RingTMP message (bad magic number)");
-    refused(&go, 0, AT_PROTOCOL, "\x05", 1, "uses protocol version 5; this program uses version 4");
+    refused(&go, 0, AT_PROTOCOL, "\x07", 1, "uses protocol version 7; this program uses version 6");
     refused(&go, 0, AT_TYPE, "\xe7\x03", 2, "unknown message type 999");
     refused(&go, 0, AT_TYPE, "\x00", 1, "type 0");
     refused(&go, 0, AT_FLAGS, "\x01", 1, "the go has unknown flags");
@@ -279,7 +279,7 @@ TEST(every_type_has_its_bytes_and_its_body) {
         const struct rt_message plain = {.type = (uint16_t)kind->type};
         struct rt_message message = {.type = (uint16_t)kind->type, .tensors = 1};
         struct rt_error err;
-        uint8_t head[RT_MESSAGE_HEAD], expected[RT_MESSAGE_HEAD] = {'R', 'T', 'M', 'P', 4};
+        uint8_t head[RT_MESSAGE_HEAD], expected[RT_MESSAGE_HEAD] = {'R', 'T', 'M', 'P', 6};
         expected[AT_TYPE] = (uint8_t)kind->number;
         rt_message_encode(&plain, head);
         CHECK_MSG(memcmp(head, expected, sizeof head) == 0, "%s has other bytes", kind->name);
