@@ -88,7 +88,7 @@ static rt_status make_carrier(struct self *self, const struct task *task, struct
     const struct rt_link_cost cost = {.latency = 3e-5, .bandwidth = 1.5e9, .adding = 2e-10};
     for (size_t i = 0; i < task->nodes; i++)
         ranks[i] = (uint16_t)i;
-    const struct rt_team team = {ranks, task->nodes, self->comm.rank};
+    const struct rt_team team = {.ranks = ranks, .count = task->nodes, .place = self->comm.rank};
     rt_status status =
         rt_collective_reduce_all(task->how, &team, 0, 0, task->floats, &cost, &load.collective, err);
     const struct rt_executor_settings settings = {

@@ -90,14 +90,14 @@ class Rings:
     def file(self, width, layers, batch, micro_batch):
         return run_file(self.work, width, layers, batch, micro_batch)
 
-    def start(self, file, updates, *options, name="run", prefix=(), **settings):
+    def start(self, file, updates, *options, name="run", prefix=(), stderr=None, **settings):
         """Settings: keys of the run file with __ for the dot."""
         out = os.path.join(self.work, name + ".out")
         shutil.rmtree(out, ignore_errors=True)
         command = [*prefix, self.binary, "train", file, "--quiet", "--out", out, *options]
         for key, value in {"train__updates": updates, **settings}.items():
             command += ["--set", f"{key.replace('__', '.')}={value}"]
-        process = subprocess.Popen(command)
+        process = subprocess.Popen(command, stderr=stderr)
         process.out = out
         return process
 

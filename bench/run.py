@@ -18,6 +18,7 @@ from calm import calm
 from cases import CASES
 from collectives import CollectivesBench
 from exchange import ExchangeBench
+from failure import FailureBench
 from fairness import FairnessBench
 from ours import Ours
 from peer import LIMITS, Peer, environment
@@ -263,6 +264,7 @@ class Bench:
         pythons = ["/usr/bin/python3"] * ("debian-torch" in self.found) + [torch] * bool(torch)
         ExchangeBench(table, self.build, self.rounds, self.cores, pythons).run(asked)
         CollectivesBench(table, self.build, self.rounds, pythons).run(asked)
+        FailureBench(table, self.build, self.rounds, pythons).run(asked)
         return table
 
 

@@ -12,6 +12,9 @@ WIDTH, LAYERS = 1024, 4
 OTHERS = {"ps-async": 16, "allreduce-ring": 8, "ps-sync": 5}  # updates of a run: each takes some seconds
 
 
+UNEVEN, SHARDS, UNEVEN_BATCH = [1, 1, 1, 5], 16, 1024  # speeds 1, 1, 1 and 0.2; slices of 64 examples
+
+
 class StrategiesBench:
     def __init__(self, table, build, rounds):
         self.table, self.rounds = table, max(3, rounds)
@@ -22,9 +25,25 @@ class StrategiesBench:
         return self.rings.emulated(file, updates, [SLOWDOWN] * nodes, strategy, cluster__bandwidth="100M", cluster__latency="1ms",
                                    cluster__keep_all="true").summary["samples_per_s"]
 
+    def uneven(self, strategy, slowdowns, updates):
+        file = self.rings.file(WIDTH // 2, LAYERS, UNEVEN_BATCH, "auto")
+        return self.rings.emulated(file, updates, [SLOWDOWN * one for one in slowdowns], strategy, train__shards=SHARDS,
+                                   cluster__keep_all="true").summary["samples_per_s"]
+
+    def run_uneven(self):
+        """Shares of a batch that follow speed, against the sum of the speeds: what one device reaches, times 3.2."""
+        for strategy in ("allreduce-rd", "allreduce-hd", "ps-sync", "ps-shard"):
+            found, total = [], []
+            for _ in range(self.rounds):
+                total.append(sum(1 / one for one in UNEVEN) * self.uneven("sgd", [1], 5))
+                found.append(self.uneven(strategy, UNEVEN, 10))
+            self.table.add(f"speeds 1, 1, 1, 0.2, train.shards {SHARDS}: {strategy}", found, "sum of the speeds", total, "samples/s", 0.9,
+                           note="")
+
     def run(self, asked):
         if not asked("strategies"):
             return
+        self.run_uneven()
         ring, alone, rates = [], [], {strategy: [] for strategy in OTHERS}
         for _ in range(self.rounds):
             ring.append(self.rate("ring", 24))
