@@ -16,10 +16,11 @@ struct rt_rings {
     struct rt_link_cost cost;  /* of the links between them */
     bool with_servers, shares; /* see run/hybrid/position.h */
     uint16_t count, ring_size;
-    uint16_t most;   /* rings: as many as the run began with */
-    int64_t slices;  /* of a batch, that the run's sums are made of: see rings_keep_bits in choose.c */
-    int64_t backups; /* that the options ask for */
-    double rate;     /* samples/s that are predicted for machines of their own */
+    uint16_t most;        /* rings: as many as the run began with */
+    int64_t slices;       /* of a batch, that the run's sums are made of: see rings_keep_bits in choose.c */
+    int64_t backups;      /* that the options ask for */
+    char fingerprint[65]; /* of the training data; "": not known yet */
+    double rate;          /* samples/s that are predicted for machines of their own */
     double exchange_seconds; /* predicted, of an update; nothing else goes on meanwhile */
 
     struct rt_endpoint *endpoint;
@@ -58,6 +59,10 @@ rt_status rt_rings_create_again(const struct rt_rings *before, size_t count, siz
                                 struct rt_rings **rings, struct rt_error *err);
 
 /* ---- setup.c ---- */
+/* Tells every node of the view its part. */
+rt_status rt_rings_assign(struct rt_rings *rings, struct rt_ring_setup *setup, struct rt_error *err);
+/* Takes note of what a link costs. */
+void rt_rings_count_cost(struct rt_rings *rings, const struct rt_edge *edge);
 /* The links of the view that is formed for them. */
 void rt_rings_shape(struct rt_rings *rings, struct rt_ring_setup_settings *wanted);
 

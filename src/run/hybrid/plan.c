@@ -118,7 +118,18 @@ rt_status rt_rings_add_exchange(struct rt_rings *rings, double batch, struct rt_
     return status;
 }
 
+/* Where no link between rings was measured they are taken for the slowest of the others. */
+static void rings_assume_cost(struct rt_rings *rings, const struct rt_ring_setup *setup) {
+    if (rings->cost.bandwidth > 0)
+        return;
+    for (size_t i = 0; i < setup->who.devices; i++)
+        rt_rings_count_cost(rings, &(struct rt_edge){setup->device[i].latency, setup->device[i].bandwidth});
+    if (!(rings->cost.bandwidth > 0))
+        rings->cost.bandwidth = 1e9;
+}
+
 rt_status rt_rings_planned(struct rt_rings *rings, struct rt_ring_setup *setup, struct rt_error *err) {
+    rings_assume_cost(rings, setup);
     RT_TRY(rt_rings_add_exchange(rings, (double)setup->job->batch, setup->plan, err));
     rings->rate = setup->plan->samples_per_s;
     return RT_OK;

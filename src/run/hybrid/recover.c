@@ -1,8 +1,9 @@
 /*
- * Several rings go on when a device is lost, or comes back: the devices that are there form rings anew, as
- * many as are best (choose.c), from what was measured at the start. Nothing of the view before is used. Ring
- * 0 gets the state from the image that the run keeps on the master (run/replicate.c), or from the checkpoint,
- * and the other rings get it from ring 0 before their first update, as at the start of a run.
+ * Several rings go on when a device is lost, also before they have begun, or comes back: the devices that are
+ * there form rings anew, as many as are best (choose.c), from what was measured at the start. Nothing of the
+ * view before is used. Ring 0 gets the state from the image that the run keeps on the master
+ * (run/replicate.c), or from the checkpoint, and the other rings get it from ring 0 before their first
+ * update, as at the start of a run.
  */
 #include "run/hybrid/inside.h"
 #include "run/ring/setup_inside.h"
@@ -91,6 +92,30 @@ static rt_status again_form(void *user, struct rt_error *err) {
         return rt_cluster_go(again->setup->who.cluster, err);
     RT_TRY(rt_ring_setup_form_planned(&wanted, again->setup, err));
     return rt_rings_assign(rings, again->setup, err);
+}
+
+/* Whether all devices are there that the rings were planned for. */
+static bool again_is_complete(const struct rt_ring_setup *setup, const struct rt_rings *rings) {
+    bool complete = true;
+    for (size_t i = 1; i < (size_t)rings->count * rings->ring_size; i++)
+        complete &= rt_ring_setup_is_there(setup, i);
+    return complete;
+}
+
+rt_status rt_rings_begin(struct rt_rings **rings, const struct rt_ring_setup_settings *settings,
+                         struct rt_ring_setup *setup, struct rt_error *err) {
+    struct again again = {.rings = rings, .settings = settings, .setup = setup, .keeps_bits = true};
+    const size_t planned = rt_rings_count(*rings);
+    const rt_status status =
+        again_is_complete(setup, *rings) ? rt_rings_assign(*rings, setup, err) : again_form(&again, err);
+    RT_TRY(rt_membership_start_without(&setup->who, &settings->start, again_form, &again, status, err));
+    if (!again.keeps_bits) {
+        char sentence[200];
+        snprintf(sentence, sizeof sentence, "%s add in another order than %zu would",
+                 RT_COUNTED((*rings)->count, "ring"), planned);
+        settings->start.warn(settings->start.user, sentence);
+    }
+    return RT_OK;
 }
 
 rt_status rt_rings_form_again(struct rt_rings **rings, const struct rt_ring_setup_settings *settings,

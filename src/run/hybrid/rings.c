@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Seconds for the leaders to receive the reason of a failure; seconds between two periodic requests for
  * metrics, since a ring pauses to answer. */
@@ -61,6 +62,7 @@ static rt_status rings_init_again(struct rt_rings *rings, const struct rt_rings 
     rings->most = before->most;
     rings->slices = before->slices;
     rings->cost = before->cost;
+    memcpy(rings->fingerprint, before->fingerprint, sizeof rings->fingerprint);
     rt_exchange_shrink(&rt_strategy_hybrid, &rings->options, count * ring_size);
     return rings_init(rings, count, ring_size, err);
 }

@@ -29,8 +29,10 @@ void rt_rings_want(struct rt_rings *rings, struct rt_ring_setup_settings *wanted
 rt_status rt_rings_planned(struct rt_rings *rings, struct rt_ring_setup *setup, struct rt_error *err);
 /* The plan as people read it, to be freed; NULL when memory is short. */
 char *rt_rings_print(const struct rt_rings *rings, const struct rt_ring_setup *setup);
-/* Tells every node its part. */
-rt_status rt_rings_assign(struct rt_rings *rings, struct rt_ring_setup *setup, struct rt_error *err);
+/* Tells every node its part. Where a device is lost meanwhile, or was while links and devices were measured,
+ * the run begins with other rings of those that are there, in place of *rings. */
+rt_status rt_rings_begin(struct rt_rings **rings, const struct rt_ring_setup_settings *settings,
+                         struct rt_ring_setup *setup, struct rt_error *err);
 /* Before ring 0 is made: turns the source of whole batches into that of its part, and gives what it does
  * together with the others. */
 rt_status rt_rings_open(struct rt_rings *rings, const struct rt_ring_setup *setup,

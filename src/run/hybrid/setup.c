@@ -38,7 +38,8 @@ static rt_status rings_add_links(void *user, struct rt_view *view, struct rt_err
 }
 
 /* The slowest link between rings decides, and all nodes must be told the same. */
-static void rings_count_cost(struct rt_link_cost *cost, const struct rt_edge *edge) {
+void rt_rings_count_cost(struct rt_rings *rings, const struct rt_edge *edge) {
+    struct rt_link_cost *cost = &rings->cost;
     if (!(edge->bandwidth > 0))
         return;
     if (edge->latency > cost->latency)
@@ -51,9 +52,7 @@ static void rings_joined(void *user, struct rt_view *view) {
     struct rt_rings *rings = user;
     for (size_t k = 0; k < view->link_count; k++)
         if (view->wanted[k].label == RT_LABEL_MESH)
-            rings_count_cost(&rings->cost, &view->edges[k]);
-    if (!(rings->cost.bandwidth > 0))
-        rings->cost.bandwidth = 1e9;
+            rt_rings_count_cost(rings, &view->edges[k]);
     for (size_t r = 1; r < rings->count; r++)
         rings->links[r] = rt_view_take_link(view, r * rings->ring_size, RT_LABEL_MESH);
 }
@@ -64,11 +63,11 @@ rt_status rt_rings_assign(struct rt_rings *rings, struct rt_ring_setup *setup, s
     const struct rt_training_config *config = &rings->config;
     const struct rt_datasets datasets = {.train = *config->set, .target = config->target};
     struct rt_job *job;
-    char fingerprint[65];
     if (setup->plan->nodes != rings->ring_size)
         return rt_fail(err, RT_FAILED, "the plan is not for rings of %u nodes", rings->ring_size);
-    rt_datasets_fingerprint(&datasets, config->scaling, fingerprint);
-    const struct rt_job_facts facts = {.fingerprint = fingerprint,
+    if (!rings->fingerprint[0])
+        rt_datasets_fingerprint(&datasets, config->scaling, rings->fingerprint);
+    const struct rt_job_facts facts = {.fingerprint = rings->fingerprint,
                                        .cost = rings->cost,
                                        .strategy = rings->strategy,
                                        .options = &rings->exchange_options,

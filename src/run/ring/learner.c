@@ -238,7 +238,7 @@ struct rt_ring_setup_settings rt_ring_learner_wants(const struct rt_ring_learner
         .program = config->program,
         .token = config->token,
         .endpoint = config->endpoint,
-        .start = {.gone = learner->rings || !config->spec->cluster.recover ? NULL : config->gone,
+        .start = {.gone = config->spec->cluster.recover ? config->gone : NULL,
                   .warn = config->warn,
                   .user = config->notice_user},
         .slots = options->slots,
@@ -265,7 +265,7 @@ static rt_status ring_learner_form(struct rt_ring_learner *learner, struct rt_er
     if (status != RT_OK)
         return status;
     ring_learner_tell_plan(learner);
-    status = learner->rings ? rt_rings_assign(learner->rings, &learner->setup, err)
+    status = learner->rings ? rt_rings_begin(&learner->rings, &wanted, &learner->setup, err)
                             : rt_ring_setup_begin(&wanted, &learner->setup, err);
     learner->nodes = learner->setup.plan->nodes * rt_rings_count(learner->rings);
     return status;
@@ -332,8 +332,8 @@ rt_status rt_ring_learner_open(const struct rt_training_config *config, struct r
     if (status == RT_OK)
         status = rt_ring_learner_open_ring(made, err);
     if (status != RT_OK) {
-        if (rings)
-            rt_rings_fail(rings, status, err->text);
+        if (made->rings)
+            rt_rings_fail(made->rings, status, err->text);
         ring_learner_destroy(made);
         return status;
     }
@@ -349,7 +349,7 @@ rt_status rt_ring_learner_open(const struct rt_training_config *config, struct r
                         .load = ring_learner_load},
         .forward = {.self = made, .rows = plan->micro_batch, .run = ring_learner_forward},
         .micro_batch = plan->micro_batch,
-        .plan = rings ? rt_rings_print(rings, &made->setup) : rt_ring_setup_print(&made->setup),
+        .plan = rings ? rt_rings_print(made->rings, &made->setup) : rt_ring_setup_print(&made->setup),
         .step = ring_learner_step,
         .at_rest = ring_learner_at_rest,
         .set_apart = ring_learner_set_apart,

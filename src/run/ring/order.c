@@ -67,21 +67,22 @@ static void order_tell_left(const struct rt_ring_setup_settings *settings, const
 }
 
 static rt_status order_probe(const struct rt_ring_setup_settings *settings, struct rt_ring_setup *setup,
-                             const size_t *order, size_t count, size_t places, struct rt_error *err) {
+                             const size_t *order, size_t count, bool shaped, struct rt_error *err) {
     const struct rt_view_settings all = {.devices = order,
                                          .nodes = count,
-                                         .shape = settings->shape ? settings->shape : rt_ring_setup_add_ring,
+                                         .shape = shaped ? settings->shape : rt_ring_setup_add_ring,
                                          .user = settings->user,
                                          .probe_bytes = PROBE_BYTES};
     RT_TRY(rt_membership_form_view(&setup->who, &all, err));
-    rt_ring_setup_take_links(setup, places);
+    rt_ring_setup_take_links(setup, shaped ? count / settings->rings : count);
     order_take_edges(setup, order);
-    if (settings->joined)
+    if (shaped && settings->joined)
         settings->joined(settings->user, setup->who.view);
     return RT_OK;
 }
 
-/* Of several rings, whose places are another matter. */
+/* Of several rings, whose places are another matter. Where some are not there, the links of a single ring of
+ * the others are measured. */
 static size_t order_list(const struct rt_ring_setup *setup, size_t *order) {
     size_t count = 0;
     for (size_t i = 0; i < setup->who.devices; i++)
@@ -92,14 +93,15 @@ static size_t order_list(const struct rt_ring_setup *setup, size_t *order) {
 
 rt_status rt_ring_setup_probe_links(const struct rt_ring_setup_settings *settings,
                                     struct rt_ring_setup *setup, struct rt_error *err) {
-    const size_t devices = setup->who.devices, rings = settings->rings > 1 ? settings->rings : 1;
+    const size_t devices = setup->who.devices;
     size_t *order;
     RT_TRY(rt_alloc(devices, sizeof *order, "the order of the devices", &order, err));
-    const size_t count = settings->shape ? order_list(setup, order) : rt_ring_setup_order(setup, order);
+    const bool shaped =
+        settings->shape && order_list(setup, order) == setup->question.count * settings->rings;
+    const size_t count = shaped ? setup->question.count * settings->rings : rt_ring_setup_order(setup, order);
     if (!settings->shape)
         order_tell_left(settings, setup, order, count);
-    const rt_status status =
-        count > 1 ? order_probe(settings, setup, order, count, count / rings, err) : RT_OK;
+    const rt_status status = count > 1 ? order_probe(settings, setup, order, count, shaped, err) : RT_OK;
     free(order);
     for (size_t i = 1; i < devices; i++)
         if (!rt_ring_setup_is_there(setup, i)) {

@@ -66,7 +66,7 @@ struct rt_ring_setup_settings {
     /* Shown also where other notices are not; may be NULL. */
     void (*warn)(void *user, const char *sentence);
     void *warn_user;
-    struct rt_start start; /* of one ring */
+    struct rt_start start;
     /* The examples that the master will feed the ring with; NULL: not at hand. */
     const struct rt_dataset *set;
     const struct rt_scaling *scaling;
