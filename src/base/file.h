@@ -26,8 +26,9 @@ rt_status rt_map_read(const struct rt_map *map, const char *path, size_t at, voi
 struct rt_writer {
     FILE *file;
     char *path, *temporary;
-    uint64_t bytes;
-    rt_status status; /* the first failure sticks, so callers may check once, in commit */
+    uint64_t bytes, begun; /* written; of these, those that are on their way to the disk */
+    bool synced;           /* all of them are there */
+    rt_status status;      /* the first failure sticks, so callers may check once, in commit */
     struct rt_error first;
 };
 

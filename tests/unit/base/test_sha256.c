@@ -56,4 +56,19 @@ TEST(pieces_do_not_matter) {
     }
 }
 
+/* Whatever this processor has. */
+TEST(instructions_agree_with_portable_rounds) {
+    uint8_t data[64 * 9];
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (uint8_t)(i * 61 + (i >> 3));
+    for (size_t count = 0; count <= 9; count++) {
+        uint32_t state[8], portable[8];
+        for (size_t i = 0; i < 8; i++)
+            state[i] = portable[i] = (uint32_t)(0x9e3779b9u * (i + count + 1));
+        rt_sha256_choose_rounds()(state, data, count);
+        rt_sha256_rounds_portable(portable, data, count);
+        CHECK_MSG(memcmp(state, portable, sizeof state) == 0, "%zu blocks", count);
+    }
+}
+
 TEST_MAIN()
