@@ -10,9 +10,8 @@ from ringrun import Rings
 SLOWDOWN, BATCH = 20, 128
 WIDTH, LAYERS = 1024, 4
 OTHERS = {"ps-async": 16, "allreduce-ring": 8, "ps-sync": 5}  # updates of a run: each takes some seconds
-
-
-UNEVEN, SHARDS, UNEVEN_BATCH = [1, 1, 1, 5], 16, 1024  # speeds 1, 1, 1 and 0.2; slices of 64 examples
+UNEVEN, SHARDS = [1, 1, 1, 5], 16  # speeds 1, 1, 1 and 0.2
+UNEVEN_BATCHES = {4096: 0.9, 1024: None}  # and bars; the smaller one is about what every worker does whatever its share
 
 
 class StrategiesBench:
@@ -25,20 +24,23 @@ class StrategiesBench:
         return self.rings.emulated(file, updates, [SLOWDOWN] * nodes, strategy, cluster__bandwidth="100M", cluster__latency="1ms",
                                    cluster__keep_all="true").summary["samples_per_s"]
 
-    def uneven(self, strategy, slowdowns, updates):
-        file = self.rings.file(WIDTH // 2, LAYERS, UNEVEN_BATCH, "auto")
+    def uneven(self, strategy, slowdowns, batch):
+        file, updates = self.rings.file(WIDTH // 2, LAYERS, batch, "auto"), 8
         return self.rings.emulated(file, updates, [SLOWDOWN * one for one in slowdowns], strategy, train__shards=SHARDS,
                                    cluster__keep_all="true").summary["samples_per_s"]
 
     def run_uneven(self):
         """Shares of a batch that follow speed, against the sum of the speeds: what one device reaches, times 3.2."""
-        for strategy in ("allreduce-rd", "allreduce-hd", "ps-sync", "ps-shard"):
-            found, total = [], []
+        strategies = ("allreduce-rd", "allreduce-hd", "ps-sync", "ps-tree", "ps-shard")
+        for batch, bar in UNEVEN_BATCHES.items():
+            found, total = {strategy: [] for strategy in strategies}, []
             for _ in range(self.rounds):
-                total.append(sum(1 / one for one in UNEVEN) * self.uneven("sgd", [1], 5))
-                found.append(self.uneven(strategy, UNEVEN, 10))
-            self.table.add(f"speeds 1, 1, 1, 0.2, train.shards {SHARDS}: {strategy}", found, "sum of the speeds", total, "samples/s", 0.9,
-                           note="")
+                total.append(sum(1 / one for one in UNEVEN) * self.uneven("sgd", [1], batch))
+                for strategy in strategies:
+                    found[strategy].append(self.uneven(strategy, UNEVEN, batch))
+            for strategy in strategies:
+                self.table.add(f"speeds 1, 1, 1, 0.2, batches of {batch} in {SHARDS} slices: {strategy}", found[strategy],
+                               "sum of the speeds", total, "samples/s", bar)
 
     def run(self, asked):
         if not asked("strategies"):

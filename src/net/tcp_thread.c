@@ -150,6 +150,15 @@ static void tcp_beat(struct rt_tcp *tcp, double now) {
  * slow down every round. */
 static const double linger_pause = 0.02;
 
+/* A peer is given up when its time is over, not at the next heartbeat. Returns when to look again: at once if
+ * the sockets have not been looked at since. */
+static double tcp_keep_silence(const struct rt_tcp *tcp, struct rt_tcp_link *link, double now) {
+    const double due = link->heard + rt_silence_bound(&link->silence, &tcp->silence);
+    if (now > due)
+        rt_tcp_link_check(link, now);
+    return link->state == RT_LINK_UP ? fmin(tcp->next_beat, due) : tcp->next_beat;
+}
+
 /* Does what is due, and returns the next deadline. */
 static double tcp_keep_time(struct rt_tcp *tcp, double now) {
     tcp_beat(tcp, now);
@@ -167,7 +176,7 @@ static double tcp_keep_time(struct rt_tcp *tcp, double now) {
         if (link->state == RT_LINK_ENDING)
             rt_tcp_link_check(link, now);
         if (link->state == RT_LINK_UP)
-            next = fmin(next, tcp->next_beat);
+            next = fmin(next, tcp_keep_silence(tcp, link, now));
         next = fmin(next, rt_shape_release(link, now));
     }
     for (struct rt_connection *connection = tcp->lingering, *after; connection; connection = after) {

@@ -238,12 +238,22 @@ static rt_status training_tend_checkpoint(struct rt_training *training, double n
     return status == RT_OK ? rt_training_save_tend(training, err) : status;
 }
 
+/* Seconds per update since the last replica. */
+static double training_update_seconds(const struct rt_training *training, double now) {
+    const uint64_t updates = training->state.update - training->replicas.update;
+    return (now - fmax(training->replicas.at, training->loop_start)) / (double)(updates ? updates : 1);
+}
+
+/* Workers that come to rest stop one after another. The updates that are finished meanwhile take their time
+ * anyway; the rest of it is lost. */
 static rt_status training_tend_replica(struct rt_training *training, struct rt_error *err) {
     if (!rt_training_replica_is_due(training))
         return RT_OK;
-    const double began = rt_clock_wall();
+    const double began = rt_clock_wall(), seconds = training_update_seconds(training, began);
+    const uint64_t before = training->state.update;
     RT_TRY(training_come_to_rest(training, err));
-    return rt_training_replicate(training, rt_clock_wall() - began, err);
+    const double lost = rt_clock_wall() - began - (double)(training->state.update - before) * seconds;
+    return rt_training_replicate(training, fmax(0, lost), err);
 }
 
 /* Another view of the run, where the learner wants one. */

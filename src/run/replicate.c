@@ -16,8 +16,6 @@
 /* Between two of them: seconds at least, and the part of the time that they may cost. */
 #define REPLICATE_SECONDS 0.25
 #define REPLICATE_COST    0.02
-/* Workers that come to rest stop one after another: the part of the time that is lost. */
-#define REPLICATE_RESTING 0.5
 
 /* A ring of the master alone has nobody to keep a replica; what it goes back to when devices join is an
  * image. */
@@ -129,11 +127,11 @@ static rt_status replicate_begin(struct rt_training *training, struct rt_error *
     return learner->replicate(learner->self, training->state.update, err);
 }
 
-rt_status rt_training_replicate(struct rt_training *training, double rested, struct rt_error *err) {
+rt_status rt_training_replicate(struct rt_training *training, double lost, struct rt_error *err) {
     const bool images = replicate_has_images(training);
     if (!images && !training->learner.replicate)
         return RT_OK;
-    const double began = rt_clock_wall() - (images ? REPLICATE_RESTING * rested : 0);
+    const double began = rt_clock_wall() - lost;
     const rt_status status = replicate_begin(training, err);
     const double seconds = rt_clock_wall() - began;
     training->cost.replica_seconds += seconds;

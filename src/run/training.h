@@ -189,9 +189,9 @@ rt_status rt_training_finish(struct rt_training *training, struct rt_error *err)
 /* ---- replicate.c: what survives the loss of a device ---- */
 /* Whether the state is to be replicated now. */
 bool rt_training_replica_is_due(const struct rt_training *training);
-/* Begins with that, at rest, and notes where the run stands. Nothing where a loss ends the run. rested:
- * seconds in which it came to rest. */
-rt_status rt_training_replicate(struct rt_training *training, double rested, struct rt_error *err);
+/* Begins with that, at rest, and notes where the run stands. Nothing where a loss ends the run. lost:
+ * seconds that coming to rest has cost. */
+rt_status rt_training_replicate(struct rt_training *training, double lost, struct rt_error *err);
 /* For the learner: a replica of the state as it is now has begun. user: the training. */
 void rt_training_note_replica(void *user);
 /* At rest: waits for a replica where there is no room for more examples of a stream before it is complete. */

@@ -21,7 +21,7 @@
 #define LINK_FULL 0.02
 #define COST      0.02
 #define REPLAY    10.0 /* seconds of training that are made again at most, where the cost allows it */
-#define PASSES    4    /* through memory: image, sum, sending, receiving */
+#define PASSES    8    /* as expensive as those: image, sum; sending and receiving, which take three each */
 
 double rt_ring_setup_replica_rate(const struct rt_ring_setup *setup) {
     const struct rt_plan *plan = setup->plan;
