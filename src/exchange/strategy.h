@@ -8,6 +8,7 @@
 
 #include "base/option.h"
 #include "exchange/collective/collective.h"
+#include "exchange/delay.h"
 #include "exchange/exchange.h"
 #include "optim/optim.h"
 
@@ -131,6 +132,9 @@ struct rt_exchange_strategy {
     /* Where it has rules its workers form groups, each of which is one worker to the server
      * (exchange/nested.h): members of a group, of so many workers. NULL: there are no groups. */
     size_t (*group)(const struct rt_exchange_options *options, size_t workers);
+    /* Seconds that the exchange of an update takes at least (exchange/delay.h). Of a strategy that joins
+     * rings NULL: its inner one's counts. */
+    double (*delay)(const struct rt_exchange_options *options, const struct rt_delay_terms *terms);
 };
 
 const struct rt_exchange_strategy *const *rt_exchange_strategies(void); /* NULL-terminated */

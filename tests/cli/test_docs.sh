@@ -50,4 +50,10 @@ while IFS=$'\t' read -r -a words; do
     grep -q "nothing.csv" err || fail "${words[*]}: $(cat err)"
 done <commands
 [ ! -e never ] || fail "a run without data has made its directory"
+
+# ---- a picture that is made of our functions ----
+delays=${RT_BUILD:-$root/build}/tests/test_delay
+if [ -x "$delays" ]; then
+    "$root/tools/plot_delays.py" "$delays" >delay.svg && cmp delay.svg "$root/docs/delay.svg" || fail "docs/delay.svg is not what tools/plot_delays.py draws"
+fi
 finish

@@ -18,9 +18,6 @@ rt_status rt_collective_merge(struct rt_collective *collective, unsigned from, u
 rt_status rt_collective_copy(struct rt_collective *collective, unsigned from, unsigned buffer, size_t first,
                              size_t count, struct rt_error *err);
 
-/* Of a power of two. */
-unsigned rt_power_log(size_t power);
-
 /* Recursive algorithms work on a power of two of places, the core. Without runs each place beyond it has a
  * neighbour that adds its contribution first and sends it the result at the end: of the first 2 * extra
  * places these are the odd ones. With runs the tree has as many subtrees of equal size as the core has

@@ -1,8 +1,9 @@
 /*
- * What each all-reduce is expected to take, and the choice by it. T is the time of the whole range on a link,
- * R the time to add it, L the latency of a message: the formulas are in docs/collectives.md.
+ * What each all-reduce is expected to take, and the choice by it: the bounds of exchange/delay.h, and what
+ * our algorithms add to them where the workers are no power of two.
  */
 #include "exchange/collective/build.h"
+#include "exchange/delay.h"
 
 #include <math.h>
 
@@ -10,14 +11,6 @@ enum { BINARY = 2 };
 
 static size_t choice_tree_degree(size_t degree) {
     return degree > 0 ? degree : BINARY;
-}
-
-/* Levels below the root of a tree of this degree. */
-static size_t choice_tree_depth(size_t n, size_t degree) {
-    size_t depth = 0, last = n - 1;
-    for (; last > 0; last = (last - 1) / degree)
-        depth++;
-    return depth;
 }
 
 /* Where nothing was measured: a local network of 1 Gbit/s, and a small processor. */
@@ -34,25 +27,23 @@ double rt_reduction_seconds(enum rt_reduction how, size_t n, size_t count, size_
     if (n < 2)
         return 0;
     const struct rt_link_cost assumed = choice_assume(cost);
-    const double T = (double)count * sizeof(float) / assumed.bandwidth;
-    const double R = (double)count * assumed.adding, L = assumed.latency;
-    const double others = (double)(n - 1);
-    const size_t core = rt_power_below(n);
-    const double rounds = rt_power_log(core);
+    const struct rt_delay_terms all = {.workers = n,
+                                       .transfer = (double)count * sizeof(float) / assumed.bandwidth,
+                                       .adding = (double)count * assumed.adding,
+                                       .latency = assumed.latency};
+    struct rt_delay_terms core = all;
+    core.workers = rt_power_below(n);
     /* Those beyond a power of two are taken in, and told the result. */
-    const double around = core < n ? 2 * (L + T) + R : 0;
-    const double halves = (double)(core - 1) / (double)core;
-    const size_t d = choice_tree_degree(degree), depth = choice_tree_depth(n, d);
-    const double children = (double)(d < n - 1 ? d : n - 1);
+    const double around = core.workers < n ? 2 * (all.latency + all.transfer) + all.adding : 0;
     switch (how) {
     case RT_REDUCE_RING:
-        return 2 * others * L + others / (double)n * (2 * T + R);
+        return rt_delay_ring(&all);
     case RT_REDUCE_DOUBLING:
-        return around + rounds * (L + T + R);
+        return around + rt_delay_doubling(&core);
     case RT_REDUCE_HALVING:
-        return around + 2 * rounds * L + halves * (2 * T + R);
+        return around + rt_delay_halving(&core);
     case RT_REDUCE_TREE:
-        return 2 * (double)depth * L + (double)depth * children * (2 * T + R);
+        return rt_delay_tree(&all, choice_tree_degree(degree));
     case RT_REDUCE_AUTO:
         break;
     }

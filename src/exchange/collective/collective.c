@@ -87,12 +87,3 @@ rt_status rt_collective_copy(struct rt_collective *collective, unsigned from, un
                              size_t count, struct rt_error *err) {
     return collective_add_local(collective, RT_OP_COPY, from, buffer, first, count, err);
 }
-
-unsigned rt_power_log(size_t power) {
-    unsigned log = 0;
-    while (power > 1) {
-        power /= 2;
-        log++;
-    }
-    return log;
-}

@@ -4,6 +4,8 @@
  */
 #include "exchange/strategies/strategies.h"
 
+#include <math.h>
+
 /* The default number of children of a node in a tree. */
 enum { USUAL_DEGREE = 2 };
 
@@ -15,6 +17,10 @@ static const struct rt_option tree_options[] = {
     RT_STRATEGY_COLLECTIVE_OPTIONS,
 };
 
+static size_t allreduce_degree(const struct rt_exchange_options *given) {
+    return given->degree > 0 ? (size_t)given->degree : USUAL_DEGREE;
+}
+
 static rt_status allreduce_select(enum rt_reduction how, const struct rt_exchange_options *given,
                                   const struct rt_roles *roles, uint16_t rank, const struct rt_span *span,
                                   const struct rt_link_cost *cost, struct rt_collective *collective,
@@ -23,8 +29,8 @@ static rt_status allreduce_select(enum rt_reduction how, const struct rt_exchang
                                     .count = roles->workers,
                                     .place = rt_roles_place(roles, rank),
                                     .runs = roles->runs};
-    const size_t degree = given->degree > 0 ? (size_t)given->degree : USUAL_DEGREE;
-    return rt_collective_reduce_all(how, &workers, degree, 0, span->count, cost, collective, err);
+    return rt_collective_reduce_all(how, &workers, allreduce_degree(given), 0, span->count, cost, collective,
+                                    err);
 }
 
 #define ALLREDUCE(function, how)                                                                             \
@@ -42,6 +48,35 @@ ALLREDUCE(allreduce_doubling, RT_REDUCE_DOUBLING)
 ALLREDUCE(allreduce_halving, RT_REDUCE_HALVING)
 ALLREDUCE(allreduce_tree, RT_REDUCE_TREE)
 
+static double allreduce_ring_delay(const struct rt_exchange_options *given,
+                                   const struct rt_delay_terms *terms) {
+    (void)given;
+    return rt_delay_ring(terms);
+}
+
+static double allreduce_rd_delay(const struct rt_exchange_options *given,
+                                 const struct rt_delay_terms *terms) {
+    (void)given;
+    return rt_delay_doubling(terms);
+}
+
+static double allreduce_hd_delay(const struct rt_exchange_options *given,
+                                 const struct rt_delay_terms *terms) {
+    (void)given;
+    return rt_delay_halving(terms);
+}
+
+static double allreduce_tree_delay(const struct rt_exchange_options *given,
+                                   const struct rt_delay_terms *terms) {
+    return rt_delay_tree(terms, allreduce_degree(given));
+}
+
+static double allreduce_auto_delay(const struct rt_exchange_options *given,
+                                   const struct rt_delay_terms *terms) {
+    const double large = fmin(rt_delay_ring(terms), rt_delay_halving(terms));
+    return fmin(large, fmin(rt_delay_doubling(terms), rt_delay_tree(terms, allreduce_degree(given))));
+}
+
 #define PLACE(how)                                                                                           \
     { "data", "replicated", "synchronous", how, "no server" }
 
@@ -53,6 +88,7 @@ const struct rt_exchange_strategy rt_strategy_allreduce_auto = {
     .can_clip = true,
     .mesh = true,
     .collective = allreduce_auto,
+    .delay = allreduce_auto_delay,
 };
 
 const struct rt_exchange_strategy rt_strategy_allreduce_ring = {
@@ -62,6 +98,7 @@ const struct rt_exchange_strategy rt_strategy_allreduce_ring = {
     RT_STRATEGY_OPTIONS(options),
     .can_clip = true,
     .collective = allreduce_ring,
+    .delay = allreduce_ring_delay,
 };
 
 const struct rt_exchange_strategy rt_strategy_allreduce_rd = {
@@ -73,6 +110,7 @@ const struct rt_exchange_strategy rt_strategy_allreduce_rd = {
     .slices = true,
     .can_clip = true,
     .collective = allreduce_doubling,
+    .delay = allreduce_rd_delay,
 };
 
 const struct rt_exchange_strategy rt_strategy_allreduce_hd = {
@@ -84,6 +122,7 @@ const struct rt_exchange_strategy rt_strategy_allreduce_hd = {
     .slices = true,
     .can_clip = true,
     .collective = allreduce_halving,
+    .delay = allreduce_hd_delay,
 };
 
 const struct rt_exchange_strategy rt_strategy_allreduce_tree = {
@@ -93,4 +132,5 @@ const struct rt_exchange_strategy rt_strategy_allreduce_tree = {
     RT_STRATEGY_OPTIONS(tree_options),
     .can_clip = true,
     .collective = allreduce_tree,
+    .delay = allreduce_tree_delay,
 };

@@ -27,6 +27,12 @@ static const struct rt_rules *downpour_rules(const struct rt_exchange_options *g
     return &rt_rules_async;
 }
 
+/* Per step: gradients are pushed and parameters fetched only now and then. */
+static double downpour_delay(const struct rt_exchange_options *given, const struct rt_delay_terms *terms) {
+    const double pushes = 1 / (double)given->push_every, fetches = 1 / (double)given->fetch_every;
+    return (pushes + fetches) * (terms->transfer + terms->latency);
+}
+
 const struct rt_exchange_strategy rt_strategy_downpour = {
     .name = "downpour",
     .help = "workers step by themselves, push sums of gradients and fetch parameters now and then",
@@ -36,4 +42,5 @@ const struct rt_exchange_strategy rt_strategy_downpour = {
     .optimizer = "{adagrad: {lr: 0.05, eps: 1e-8}}",
     .servers = RT_SERVERS_SOME,
     .rules = downpour_rules,
+    .delay = downpour_delay,
 };

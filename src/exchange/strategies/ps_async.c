@@ -11,6 +11,11 @@ static const struct rt_rules *ps_async_rules(const struct rt_exchange_options *g
     return &rt_rules_async;
 }
 
+static double ps_async_delay(const struct rt_exchange_options *given, const struct rt_delay_terms *terms) {
+    (void)given;
+    return rt_delay_requests(terms);
+}
+
 const struct rt_exchange_strategy rt_strategy_ps_async = {
     .name = "ps-async",
     .help = "a server steps with every gradient as it comes; no worker waits for another",
@@ -20,4 +25,5 @@ const struct rt_exchange_strategy rt_strategy_ps_async = {
     .servers = RT_SERVERS_ONE,
     .can_clip = true,
     .rules = ps_async_rules,
+    .delay = ps_async_delay,
 };

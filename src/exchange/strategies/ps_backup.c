@@ -31,6 +31,11 @@ static const struct rt_rules *ps_backup_rules(const struct rt_exchange_options *
     return &rt_rules_backup;
 }
 
+static double ps_backup_delay(const struct rt_exchange_options *given, const struct rt_delay_terms *terms) {
+    (void)given;
+    return rt_delay_star(terms);
+}
+
 const struct rt_exchange_strategy rt_strategy_ps_backup = {
     .name = "ps-backup",
     .help = "ps-sync that does not wait for the slowest workers: their gradients are dropped",
@@ -41,4 +46,5 @@ const struct rt_exchange_strategy rt_strategy_ps_backup = {
     .can_clip = true,
     .check = ps_backup_check,
     .rules = ps_backup_rules,
+    .delay = ps_backup_delay,
 };

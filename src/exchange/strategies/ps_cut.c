@@ -36,6 +36,10 @@ static const struct rt_rules *ps_cut_rules(const struct rt_exchange_options *giv
     return given->base == RT_BASE_SYNC ? NULL : &rt_rules_cut;
 }
 
+static double ps_cut_delay(const struct rt_exchange_options *given, const struct rt_delay_terms *terms) {
+    return given->base == RT_BASE_SYNC ? rt_delay_star(terms) : rt_delay_requests(terms);
+}
+
 const struct rt_exchange_strategy rt_strategy_ps_cut = {
     .name = "ps-cut",
     .help = "a server whose epochs end when most of their examples have been learnt from",
@@ -47,4 +51,5 @@ const struct rt_exchange_strategy rt_strategy_ps_cut = {
     .check = ps_cut_check,
     .collective = ps_cut_collective,
     .rules = ps_cut_rules,
+    .delay = ps_cut_delay,
 };

@@ -56,6 +56,17 @@ static rt_status ps_hier_check(const struct rt_exchange_options *given, size_t n
     return rt_exchange_check_base(given, err);
 }
 
+static double ps_hier_delay(const struct rt_exchange_options *given, const struct rt_delay_terms *terms) {
+    const size_t group = ps_hier_group(given, terms->workers);
+    if (given->base == RT_BASE_SYNC)
+        return rt_delay_groups(terms, group, (size_t)given->depth);
+    struct rt_delay_terms inside = *terms, above = *terms;
+    inside.workers = group;
+    inside.step = 0;
+    above.workers = (terms->workers + group - 1) / group;
+    return rt_delay_star(&inside) + rt_delay_requests(&above);
+}
+
 const struct rt_exchange_strategy rt_strategy_ps_hier = {
     .name = "ps-hier",
     .help = "a server with proxies: each adds the gradients of its group and passes parameters on",
@@ -68,4 +79,5 @@ const struct rt_exchange_strategy rt_strategy_ps_hier = {
     .collective = ps_hier_collective,
     .rules = rt_exchange_base_rules,
     .group = ps_hier_group,
+    .delay = ps_hier_delay,
 };

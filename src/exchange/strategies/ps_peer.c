@@ -17,6 +17,11 @@ static rt_status ps_peer_collective(const struct rt_exchange_options *given, con
                                 collective, err);
 }
 
+static double ps_peer_delay(const struct rt_exchange_options *given, const struct rt_delay_terms *terms) {
+    (void)given;
+    return rt_delay_peers(terms);
+}
+
 const struct rt_exchange_strategy rt_strategy_ps_peer = {
     .name = "ps-peer",
     .help = "every node works, and serves an equal part of the parameters and of the optimizer's state",
@@ -24,4 +29,5 @@ const struct rt_exchange_strategy rt_strategy_ps_peer = {
     RT_STRATEGY_OPTIONS(options),
     .servers = RT_SERVERS_EVERY,
     .collective = ps_peer_collective,
+    .delay = ps_peer_delay,
 };

@@ -12,6 +12,11 @@ static rt_status ps_scatter_collective(const struct rt_exchange_options *given, 
     return rt_synchronous_scatter(roles, 0, rank, span->count, collective, err);
 }
 
+static double ps_scatter_delay(const struct rt_exchange_options *given, const struct rt_delay_terms *terms) {
+    (void)given;
+    return rt_delay_scatter(terms);
+}
+
 const struct rt_exchange_strategy rt_strategy_ps_scatter = {
     .name = "ps-scatter",
     .help = "ps-sync with the adding spread over the workers: the server gets each part summed, once",
@@ -20,4 +25,5 @@ const struct rt_exchange_strategy rt_strategy_ps_scatter = {
     .servers = RT_SERVERS_ONE,
     .can_clip = true,
     .collective = ps_scatter_collective,
+    .delay = ps_scatter_delay,
 };

@@ -41,6 +41,10 @@ static rt_status ps_shard_check(const struct rt_exchange_options *given, size_t 
     return rt_exchange_check_base(given, err);
 }
 
+static double ps_shard_delay(const struct rt_exchange_options *given, const struct rt_delay_terms *terms) {
+    return given->base == RT_BASE_SYNC ? rt_delay_star(terms) : rt_delay_requests(terms);
+}
+
 const struct rt_exchange_strategy rt_strategy_ps_shard = {
     .name = "ps-shard",
     .help = "k servers, each with a range of the parameters; workers talk with all of them at once",
@@ -52,4 +56,5 @@ const struct rt_exchange_strategy rt_strategy_ps_shard = {
     .check = ps_shard_check,
     .collective = ps_shard_collective,
     .rules = rt_exchange_base_rules,
+    .delay = ps_shard_delay,
 };

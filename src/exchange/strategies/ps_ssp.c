@@ -10,6 +10,11 @@ static const struct rt_rules *ps_ssp_rules(const struct rt_exchange_options *giv
     return &rt_rules_ssp;
 }
 
+static double ps_ssp_delay(const struct rt_exchange_options *given, const struct rt_delay_terms *terms) {
+    (void)given;
+    return rt_delay_requests(terms);
+}
+
 const struct rt_exchange_strategy rt_strategy_ps_ssp = {
     .name = "ps-ssp",
     .help = "ps-async in which no worker may be more than s gradients ahead of the slowest",
@@ -19,4 +24,5 @@ const struct rt_exchange_strategy rt_strategy_ps_ssp = {
     .servers = RT_SERVERS_ONE,
     .can_clip = true,
     .rules = ps_ssp_rules,
+    .delay = ps_ssp_delay,
 };

@@ -26,6 +26,12 @@ static rt_status ps_sync_collective(const struct rt_exchange_options *given, con
     return rt_synchronous_server(form, roles, 0, rank, 0, span->count, collective, err);
 }
 
+static double ps_sync_delay(const struct rt_exchange_options *given, const struct rt_delay_terms *terms) {
+    return given->exchange == RT_EXCHANGE_BINOMIAL  ? rt_delay_binomial(terms)
+           : given->exchange == RT_EXCHANGE_SCATTER ? rt_delay_scatter(terms)
+                                                    : rt_delay_star(terms);
+}
+
 const struct rt_exchange_strategy rt_strategy_ps_sync = {
     .name = "ps-sync",
     .help = "a server steps with the mean of all workers' gradients; all workers wait for one another",
@@ -36,4 +42,5 @@ const struct rt_exchange_strategy rt_strategy_ps_sync = {
     .servers = RT_SERVERS_ONE,
     .can_clip = true,
     .collective = ps_sync_collective,
+    .delay = ps_sync_delay,
 };

@@ -13,6 +13,11 @@ static rt_status ps_tree_collective(const struct rt_exchange_options *given, con
     return rt_synchronous_server(form, roles, 0, rank, 0, span->count, collective, err);
 }
 
+static double ps_tree_delay(const struct rt_exchange_options *given, const struct rt_delay_terms *terms) {
+    (void)given;
+    return rt_delay_binomial(terms);
+}
+
 const struct rt_exchange_strategy rt_strategy_ps_tree = {
     .name = "ps-tree",
     .help = "ps-sync along a binomial tree: the server talks to few, whatever the number of workers",
@@ -23,4 +28,5 @@ const struct rt_exchange_strategy rt_strategy_ps_tree = {
     .servers = RT_SERVERS_ONE,
     .can_clip = true,
     .collective = ps_tree_collective,
+    .delay = ps_tree_delay,
 };

@@ -31,6 +31,11 @@ static const struct rt_rules *ps_vap_rules(const struct rt_exchange_options *giv
     return &rt_rules_vap;
 }
 
+static double ps_vap_delay(const struct rt_exchange_options *given, const struct rt_delay_terms *terms) {
+    (void)given;
+    return rt_delay_requests(terms);
+}
+
 const struct rt_exchange_strategy rt_strategy_ps_vap = {
     .name = "ps-vap",
     .help = "ps-async that holds a gradient back while it would move parameters too far from others'",
@@ -41,4 +46,5 @@ const struct rt_exchange_strategy rt_strategy_ps_vap = {
     .can_clip = true,
     .check = ps_vap_check,
     .rules = ps_vap_rules,
+    .delay = ps_vap_delay,
 };
