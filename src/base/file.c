@@ -160,8 +160,12 @@ rt_status rt_writer_open_private(const char *path, struct rt_writer *writer, str
 /* The system begins to write what has come, so that little is left to wait for when it is synced. */
 static void file_begin_sync(struct rt_writer *writer) {
 #ifdef SYNC_FILE_RANGE_WRITE
-    if (!writer->temporary || writer->bytes - writer->begun < SYNC_BYTES || fflush(writer->file) != 0)
+    if (!writer->temporary || writer->bytes - writer->begun < SYNC_BYTES)
         return;
+    if (fflush(writer->file) != 0) { /* what it could not write is gone from its buffer */
+        file_note_failure(writer, errno);
+        return;
+    }
     (void)sync_file_range(fileno(writer->file), (off_t)writer->begun, (off_t)(writer->bytes - writer->begun),
                           SYNC_FILE_RANGE_WRITE); /* an advice: what it could not do is seen when syncing */
     writer->begun = writer->bytes;

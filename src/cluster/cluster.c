@@ -349,6 +349,14 @@ rt_status rt_cluster_go(struct rt_cluster *cluster, struct rt_error *err) {
     return rt_cluster_explain(cluster, status, err);
 }
 
+void rt_cluster_go_alone(struct rt_cluster *cluster) {
+    for (size_t i = 0; i < cluster->count; i++) {
+        cluster->joined[i] = false;
+        rt_talk_close(&cluster->members[i].talk);
+        cluster->returns[i].in_this_view = false;
+    }
+}
+
 void rt_cluster_close(struct rt_cluster *cluster) {
     if (!cluster)
         return;

@@ -106,6 +106,9 @@ rt_status rt_cluster_join(struct rt_cluster *cluster, uint32_t view, const size_
  * all nodes, which frees those that were left out. Fails when one of the master's links has been lost by
  * then. */
 rt_status rt_cluster_go(struct rt_cluster *cluster, struct rt_error *err);
+/* The master goes on by itself: all nodes are free, those as well that a view was formed of; they may come
+ * back. */
+void rt_cluster_go_alone(struct rt_cluster *cluster);
 
 /* In the middle of a run, when a view is over: calls the members again, for a view that has yet to be formed.
  * Afterwards each is there, with what it held in the view of its welcome (0: with nothing, as one that has

@@ -265,9 +265,12 @@ static rt_status cluster_dial(const struct form *form, size_t k, struct rt_error
                                         .until = rt_endpoint_now(cluster->endpoint) + cluster->timeout};
     struct rt_dial *made = &cluster->dial;
     rt_status status = rt_dial_start(cluster->endpoint, &settings, made, err);
+    const struct rt_member *to = cluster_node(form, link->to);
     while (status == RT_OK && made->stage != RT_DIAL_DONE && made->stage != RT_DIAL_FAILED) {
         status = rt_cluster_pump(cluster, made->until, err);
         rt_dial_check(made);
+        if (status == RT_OK && to->talk.dead) /* there is nobody to answer */
+            status = rt_cluster_fail_lost(to, err);
     }
     if (status == RT_OK && made->stage == RT_DIAL_FAILED)
         status = rt_fail(err, made->error.status == RT_OK ? RT_FAILED : made->error.status, "%s",

@@ -150,10 +150,13 @@ static void tcp_beat(struct rt_tcp *tcp, double now) {
  * slow down every round. */
 static const double linger_pause = 0.02;
 
-/* A peer is given up when its time is over, not at the next heartbeat. Returns when to look again: at once if
- * the sockets have not been looked at since. */
+/* A peer is given up when its time is over, not at the next heartbeat; but if this program itself did not
+ * run, the next heartbeat gives it another chance first. Returns when to look again: at once if the sockets
+ * have not been looked at since. */
 static double tcp_keep_silence(const struct rt_tcp *tcp, struct rt_tcp_link *link, double now) {
     const double due = link->heard + rt_silence_bound(&link->silence, &tcp->silence);
+    if (tcp->stalled)
+        return tcp->next_beat;
     if (now > due)
         rt_tcp_link_check(link, now);
     return link->state == RT_LINK_UP ? fmin(tcp->next_beat, due) : tcp->next_beat;

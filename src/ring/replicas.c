@@ -68,13 +68,23 @@ static bool replicas_has_any(const struct rt_replicas *replicas) {
     return any;
 }
 
-/* What is left of the views before: images of one version. */
-static struct rt_replicas *replicas_choose(struct rt_replicas *before, uint64_t version) {
+/* The version that was known to be complete; 0: none. */
+static uint64_t replicas_complete(const struct rt_replicas *before) {
+    for (; before; before = before->before)
+        for (size_t i = OWN_KEPT; i <= PREVIOUS_KEPT; i++)
+            if (i != PREVIOUS && before->image[i].whole)
+                return before->image[i].version;
+    return 0;
+}
+
+/* What is left of the views before: images of the version that this one begins with, and of the one that is
+ * complete: another node may be lost before this view works, and with it a part of the former. */
+static struct rt_replicas *replicas_choose(struct rt_replicas *before, uint64_t version, uint64_t complete) {
     if (!before)
         return NULL;
-    before->before = replicas_choose(before->before, version);
+    before->before = replicas_choose(before->before, version, complete);
     for (size_t i = 0; i < IMAGES; i++)
-        before->image[i].whole &= before->image[i].version == version;
+        before->image[i].whole &= before->image[i].version == version || before->image[i].version == complete;
     if (replicas_has_any(before))
         return before;
     struct rt_replicas *older = before->before;
@@ -93,7 +103,7 @@ rt_status rt_replicas_create(const struct rt_replicas_settings *settings, uint64
         return status;
     }
     made->settings = *settings;
-    made->before = replicas_choose(before, version);
+    made->before = replicas_choose(before, version, replicas_complete(before));
     status = rt_state_map_create(settings->job, settings->kernels, &made->map, err);
     if (status == RT_OK) {
         replicas_name_layers(made);

@@ -36,7 +36,8 @@ struct rt_replicas_settings {
 struct rt_replicas;
 
 /* before: of the view before, taken over, also on failure. Of its images those of `version` stay, with which
- * this view begins; they go when the replicas of a newer snapshot are complete. NULL: there is none. */
+ * this view begins, and those of the version that was complete; they go when the replicas of a newer snapshot
+ * are complete. NULL: there is none. */
 rt_status rt_replicas_create(const struct rt_replicas_settings *settings, uint64_t version,
                              struct rt_replicas *before, struct rt_replicas **replicas, struct rt_error *err);
 void rt_replicas_destroy(struct rt_replicas *replicas); /* NULL is fine */

@@ -238,22 +238,33 @@ static rt_status training_tend_checkpoint(struct rt_training *training, double n
     return status == RT_OK ? rt_training_save_tend(training, err) : status;
 }
 
-/* Seconds per update since the last replica. */
-static double training_update_seconds(const struct rt_training *training, double now) {
-    const uint64_t updates = training->state.update - training->replicas.update;
-    return (now - fmax(training->replicas.at, training->loop_start)) / (double)(updates ? updates : 1);
+/* Seconds of training per update since the last replica. */
+static double training_update_seconds(const struct rt_training *training) {
+    const uint64_t updates = training->state.update - training->replicas.counted_update;
+    return (training->state.step_seconds - training->replicas.counted) / (double)(updates ? updates : 1);
 }
 
-/* Workers that come to rest stop one after another. The updates that are finished meanwhile take their time
- * anyway; the rest of it is lost. */
+/* Whether each update begins when the one before is complete. */
+static bool training_is_in_step(const struct rt_training *training) {
+    const struct rt_exchange_strategy *exchange = rt_strategy_exchange(&training->choice);
+    return exchange && !rt_exchange_is_asynchronous(exchange, training->choice.settings);
+}
+
+/* Workers that go in step finish what they have begun: those updates take their time anyway, the rest of it
+ * is lost. Others stop one after another, half of the time on average. Validations in between do not count.
+ */
 static rt_status training_tend_replica(struct rt_training *training, struct rt_error *err) {
     if (!rt_training_replica_is_due(training))
         return RT_OK;
-    const double began = rt_clock_wall(), seconds = training_update_seconds(training, began);
-    const uint64_t before = training->state.update;
+    rt_training_count_training(training);
+    const struct rt_training_state before = training->state;
+    const double usual = training_update_seconds(training);
     RT_TRY(training_come_to_rest(training, err));
-    const double lost = rt_clock_wall() - began - (double)(training->state.update - before) * seconds;
-    return rt_training_replicate(training, fmax(0, lost), err);
+    rt_training_count_training(training);
+    const double rested = training->state.step_seconds - before.step_seconds;
+    const double finished = (double)(training->state.update - before.update) * usual;
+    return rt_training_replicate(
+        training, training_is_in_step(training) ? fmax(0, rested - finished) : rested / 2, err);
 }
 
 /* Another view of the run, where the learner wants one. */
@@ -345,6 +356,8 @@ static rt_status training_save_last(struct rt_training *training, struct rt_erro
 
 rt_status rt_training_loop(struct rt_training *training, struct rt_error *err) {
     training->checkpoint_at = rt_clock_wall();
+    training->replicas.counted = training->state.step_seconds;
+    training->replicas.counted_update = training->state.update;
     if (training->loop_start == 0) { /* it is entered again when a device was lost */
         training->loop_start = training->checkpoint_at;
         training->state.setup_seconds += training->loop_start - training->start;

@@ -76,6 +76,8 @@ static void replicate_note(struct rt_training *training, uint64_t complete) {
     state[training->replicas.count++] = training->state;
     training->replicas.update = training->state.update;
     training->replicas.at = rt_clock_wall();
+    training->replicas.counted = training->state.step_seconds;
+    training->replicas.counted_update = training->state.update;
     training->cost.replicas++;
     training->cost.replica_bytes +=
         training->learner.replicate

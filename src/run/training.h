@@ -56,6 +56,8 @@ struct rt_training {
         uint64_t update;          /* of the newest of them */
         double at;                /* when it was begun */
         double seconds;           /* for which training stands still when one is made, about */
+        double counted;           /* state.step_seconds, and */
+        uint64_t counted_update;  /* updates, when it was begun, or the view */
         struct rt_snapshot image; /* where the learner has no replicas: the state at one of them, here */
         uint64_t image_update;    /* of that one */
         bool without_images;      /* there is no room for them */

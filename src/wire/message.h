@@ -194,7 +194,7 @@ struct rt_holding {
     uint64_t version;
     uint32_t first, count;
 };
-enum { RT_MAX_HOLDINGS = 16 };
+enum { RT_MAX_HOLDINGS = 32 };
 
 struct rt_welcome {
     uint8_t answer[32];

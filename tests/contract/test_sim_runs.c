@@ -2,6 +2,7 @@
  * and the same seed gives the same run. */
 #include "support/simrun.h"
 #include "support/test.h"
+#include <stdlib.h>
 
 static struct simrun run, again;
 
@@ -70,33 +71,75 @@ TEST(one_that_nobody_else_can_reach) {
     simrun_remove();
 }
 
+/* A run with these settings in which some are killed, one after the other; it ends well. */
+static void kill_some(const char *strategy, size_t devices, const char *const settings[3], const size_t *who,
+                      const double *at, size_t count) {
+    struct rt_sim_fault kills[2];
+    struct simrun_settings wanted = {.devices = devices,
+                                     .strategy = strategy,
+                                     .settings = {settings[0], settings[1], settings[2]},
+                                     .seed = devices,
+                                     .faults = kills,
+                                     .fault_count = count};
+    for (size_t i = 0; i < count; i++)
+        kills[i] = (struct rt_sim_fault){.at = at[i], .kind = RT_SIM_KILL, .who = who[i]};
+    simrun_train(&wanted, &run);
+    CHECK_MSG(run.net_status == RT_OK && run.status == RT_OK, "%s on %zu, %s, %zu killed at %g s: %s%s",
+              strategy, devices, settings[0], count, at[0], run.net_error.text, run.error.text);
+}
+
+/* The updates that the last recovery made again from a replica; -1: it had none. */
+static int repeated(void) {
+    static const char said[] = " (replica); repeating ";
+    const char *last = NULL;
+    for (const char *next = run.log; (next = strstr(next, said)); next += sizeof said - 1)
+        last = next;
+    return last ? atoi(last + sizeof said - 1) : -1;
+}
+
 /* Checkpoints and the best models so far take images of the state as well, also of the version that is being
  * replicated: replicas go on all the same, so that a loss near the end costs a few updates. */
 TEST(replicas_go_on_beside_what_is_written) {
-    static const char *const written[][3] = {
-        {"train.checkpoint_seconds=%g", "train.validate_epochs=0"},
-        {"train.checkpoint_seconds=0", "train.validate_updates=5", "data.hold_out=0.1"}};
+    static const char *const written[][2] = {{"train.checkpoint_seconds=0.25", "train.validate_epochs=0"},
+                                             {"train.validate_updates=5", "data.hold_out=0.1"},
+                                             {"train.validate_updates=2", "data.hold_out=0.1"}};
     simrun_make();
     train("ring", 4, &run);
-    const double began = run.began, trained = run.trained;
-    for (size_t i = 0; i < 2; i++) {
-        char first[60];
-        snprintf(first, sizeof first, written[i][0], 0.1 * (trained - began));
-        const struct rt_sim_fault kill = {
-            .at = began + 0.8 * (trained - began), .kind = RT_SIM_KILL, .who = 2};
-        const struct simrun_settings settings = {.devices = 4,
-                                                 .strategy = "ring",
-                                                 .settings = {"cluster.keep_all=true",
-                                                              "cluster.replica_every=1", first, written[i][1],
-                                                              written[i][2]},
-                                                 .seed = 4,
-                                                 .faults = &kill,
-                                                 .fault_count = 1};
-        simrun_train(&settings, &run);
-        const char *repeating = strstr(run.log, " (replica); repeating ");
-        CHECK_MSG(run.status == RT_OK && repeating, "%s%s", run.error.text, run.log);
-        CHECK_MSG(repeating && atoi(repeating + strlen(" (replica); repeating ")) <= 5, "%s, %s: %s", first,
-                  written[i][1], run.log);
+    const double at = run.began + 0.8 * (run.trained - run.began);
+    for (size_t i = 0; i < sizeof written / sizeof *written; i++) {
+        const char *const settings[] = {written[i][0], written[i][1], "cluster.replica_every=1"};
+        kill_some("ring", 4, settings, (size_t[]){2}, &at, 1);
+        CHECK_MSG(repeated() >= 0 && repeated() <= 6, "%s: %s", written[i][0], run.log);
+    }
+    simrun_remove();
+}
+
+/* Another one is lost before the view is formed again: what is complete is not given up for what is newer. */
+TEST(two_that_are_not_neighbours_lose_no_replica) {
+    static const char *const settings[3] = {"cluster.replica_every=4", "train.checkpoint_seconds=0"};
+    simrun_make();
+    train("ring", 5, &run);
+    const double from = run.began, until = run.trained;
+    for (size_t i = 0; i < 12; i++) {
+        const double first = from + (0.5 + 0.015 * (double)i) * (until - from);
+        kill_some("ring", 5, settings, (size_t[]){1, 3}, (double[]){first, first + 0.02 * (double)(i % 12)},
+                  2);
+        CHECK_MSG(!strstr(run.log, "(start)"), "killed at %g s: %s", first, run.log);
+    }
+    simrun_remove();
+}
+
+/* Where the planner finds that the master is best off alone, those that were measured are let go, also when
+ * one was lost meanwhile. */
+TEST(devices_that_are_not_needed_are_let_go) {
+    static const char *const any[3] = {"cluster.keep_all=false"};
+    static const char *const one_shard[3] = {"cluster.keep_all=false", "train.shards=1"};
+    simrun_make();
+    for (size_t i = 0; i < 6; i++) {
+        const double at = 0.045 + 0.02 * (double)i;
+        kill_some("ring", 3, any, (size_t[]){1}, &at, 1);
+        kill_some("{hybrid: {rings: 2, exchange: allreduce-rd}}", 4, one_shard, (size_t[]){1, 3},
+                  (double[]){at, at + 0.05}, 2);
     }
     simrun_remove();
 }

@@ -264,8 +264,10 @@ rt_status rt_exchange_form(struct rt_exchange_learner *learner, struct rt_error 
         RT_TRY(exchange_assign(learner, err));
     }
     RT_TRY(exchange_make_network(learner, err));
-    if (learner->who.cluster)
+    if (several)
         RT_TRY(rt_cluster_go(learner->who.cluster, err));
+    else if (learner->who.cluster)
+        rt_cluster_go_alone(learner->who.cluster);
     if (several)
         RT_TRY(exchange_open_talks(learner, err));
     RT_TRY(exchange_make_site(learner, err));

@@ -17,7 +17,7 @@ struct rt_rings {
     bool with_servers, shares; /* see run/hybrid/position.h */
     uint16_t count, ring_size;
     uint16_t most;        /* rings: as many as the run began with */
-    int64_t slices;       /* of a batch, that the run's sums are made of: see rings_keep_bits in choose.c */
+    int64_t slices;       /* of a batch, that the run's sums are made of: see choose_keeps_bits in choose.c */
     int64_t backups;      /* that the options ask for */
     char fingerprint[65]; /* of the training data; "": not known yet */
     double rate;          /* samples/s that are predicted for machines of their own */

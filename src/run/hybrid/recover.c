@@ -88,8 +88,10 @@ static rt_status again_form(void *user, struct rt_error *err) {
     RT_TRY(again_plan(again, err));
     struct rt_rings *rings = *again->rings;
     rt_rings_shape(rings, &wanted);
-    if (rings->count * rings->ring_size == 1) /* the master goes on alone; others may come back */
-        return rt_cluster_go(again->setup->who.cluster, err);
+    if (rings->count * rings->ring_size == 1) {
+        rt_cluster_go_alone(again->setup->who.cluster);
+        return RT_OK;
+    }
     RT_TRY(rt_ring_setup_form_planned(&wanted, again->setup, err));
     return rt_rings_assign(rings, again->setup, err);
 }
@@ -111,7 +113,8 @@ rt_status rt_rings_begin(struct rt_rings **rings, const struct rt_ring_setup_set
     RT_TRY(rt_membership_start_without(&setup->who, &settings->start, again_form, &again, status, err));
     if (!again.keeps_bits) {
         char sentence[200];
-        snprintf(sentence, sizeof sentence, "%s add in another order than %zu would",
+        snprintf(sentence, sizeof sentence,
+                 "now %s, in place of %zu, which adds in another order: the result differs by rounding",
                  RT_COUNTED((*rings)->count, "ring"), planned);
         settings->start.warn(settings->start.user, sentence);
     }

@@ -53,8 +53,10 @@ static void rings_joined(void *user, struct rt_view *view) {
     for (size_t k = 0; k < view->link_count; k++)
         if (view->wanted[k].label == RT_LABEL_MESH)
             rt_rings_count_cost(rings, &view->edges[k]);
-    for (size_t r = 1; r < rings->count; r++)
+    for (size_t r = 1; r < rings->count; r++) {
+        rt_link_close(rings->links[r]); /* of a view that was formed before */
         rings->links[r] = rt_view_take_link(view, r * rings->ring_size, RT_LABEL_MESH);
+    }
 }
 
 /* ---- parts ---- */

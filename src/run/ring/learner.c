@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "run/job_write.h"
 #include "run/strategy.h"
+#include <math.h>
 #include <stdlib.h>
 
 /* ---- nodes --------------------------------------------------------------------------------------------- */
@@ -102,10 +103,24 @@ static rt_status ring_learner_forward(void *self, size_t examples, const struct 
 
 /* ---- numbers ------------------------------------------------------------------------------------------- */
 
+static bool ring_learner_is_replicated(void *self) {
+    const struct rt_ring_learner *learner = self;
+    return rt_ring_replicated(learner->ring) >= learner->replicating;
+}
+
+/* An image takes the place of a replica that is still under way. Where that happens twice in a row the
+ * replica is waited for: else none might ever be complete. */
 rt_status rt_ring_learner_take_image(struct rt_ring_learner *learner, struct rt_error *err) {
+    if (rt_ring_is_imaged(learner->ring)) /* one image serves replica and checkpoint */
+        return RT_OK;
+    if (learner->superseded && !ring_learner_is_replicated(learner))
+        RT_TRY(rt_ring_wait(learner->ring, ring_learner_is_replicated, learner, (double)INFINITY, err));
+    learner->superseded = !ring_learner_is_replicated(learner);
     RT_TRY(rt_ring_snapshot(learner->ring, err));
-    if (rt_ring_is_imaged(learner->ring)) /* it becomes a replica */
-        learner->config.replicating(learner->config.replicating_user);
+    if (!rt_ring_is_imaged(learner->ring))
+        return RT_OK;
+    learner->replicating = rt_ring_version(learner->ring); /* it becomes a replica */
+    learner->config.replicating(learner->config.replicating_user);
     return RT_OK;
 }
 
@@ -116,7 +131,7 @@ static rt_status ring_learner_begin(void *self, size_t tensors, rt_state_write w
     rt_status status = rt_ring_collect_finish(learner->ring, err);
     if (status == RT_OK)
         status = ring_learner_rest(learner, err);
-    if (status == RT_OK && !rt_ring_is_imaged(learner->ring)) /* one image serves replica and checkpoint */
+    if (status == RT_OK)
         status = rt_ring_learner_take_image(learner, err);
     if (status == RT_OK)
         status = rt_ring_collect_begin(learner->ring, 0, tensors, write, user, err);
@@ -313,6 +328,8 @@ rt_status rt_ring_learner_open_ring(struct rt_ring_learner *learner, struct rt_e
     if (status != RT_OK)
         return status;
     setup->next = setup->previous = NULL;
+    learner->replicating = 0;
+    learner->superseded = false;
     return rt_ring_create(&settings, &learner->ring, err);
 }
 

@@ -33,6 +33,8 @@ struct rt_ring_learner {
     size_t nodes;                     /* of all rings */
     struct rt_metrics_row *rows;
     struct rt_replicas *replicas; /* what the master keeps of the state; NULL: nothing yet */
+    uint64_t replicating; /* the version of the newest image that became a replica in this view; 0: none */
+    bool superseded;      /* it took the place of one that was not complete */
     struct rt_watch watch;
     struct rt_newcomer newcomer;
 };

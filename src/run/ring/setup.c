@@ -322,8 +322,10 @@ rt_status rt_ring_setup_assign(const struct rt_ring_setup_settings *settings, st
     /* All other devices were left out; in the middle of a run some may come back. */
     if (setup->plan->nodes == 1) {
         rt_ring_setup_close_links(setup);
-        if (setup->holder || ring_setup_lacks(setup) || rt_cluster_listens(setup->who.cluster))
-            return rt_cluster_go(setup->who.cluster, err);
+        if (setup->holder || ring_setup_lacks(setup) || rt_cluster_listens(setup->who.cluster)) {
+            rt_cluster_go_alone(setup->who.cluster);
+            return RT_OK;
+        }
         rt_cluster_close(setup->who.cluster);
         setup->who.cluster = NULL;
         return RT_OK;
