@@ -32,7 +32,7 @@ static rt_status source_fail_absent(const struct rt_tree *where, const char *dir
                                     struct rt_error *err) {
     return rt_tree_fail(where, err,
                         "the file '%.200s' is not in %.200s, the directory for data, which `ringtmp node "
-                        "--data DIR` sets",
+                        "--data DIR` sets; with data.send: true the master sends the examples instead",
                         name, directory);
 }
 

@@ -4,6 +4,9 @@
 #include <math.h>
 #include <string.h>
 
+/* For so long after a stall of this program a link that closes may be its own fault. */
+#define STALL_SECONDS 3
+
 void rt_endpoint_destroy(struct rt_endpoint *endpoint) {
     if (endpoint)
         endpoint->transport->destroy(endpoint);
@@ -109,7 +112,7 @@ struct rt_heartbeat rt_link_heartbeat(const struct rt_link *link) {
 
 double rt_endpoint_stalled(struct rt_endpoint *endpoint) {
     const double found = (double)atomic_load(&endpoint->stall_found) * 1e-3;
-    return found > 0 && rt_endpoint_now(endpoint) - found < 10
+    return found > 0 && rt_endpoint_now(endpoint) - found < STALL_SECONDS
                ? (double)atomic_load(&endpoint->stall_length) * 1e-3
                : 0;
 }

@@ -207,7 +207,8 @@ void rt_endpoint_excuse(struct rt_endpoint *endpoint, double seconds);
 void rt_endpoint_stall(struct rt_endpoint *endpoint, double seconds);
 
 /* Seconds for which this program itself did not run (stopped by a signal, or asleep with its machine), so
- * that peers may have given it up without being at fault. 0: none found within the last 10 s. */
+ * that peers may have given it up without being at fault. 0: none found within the last 3 s. A peer that
+ * has given it up by then has closed its links, which is seen at once. */
 double rt_endpoint_stalled(struct rt_endpoint *endpoint);
 
 /* From its next heartbeat on a peer that is silent for `most` seconds is gone, or, where `least` is not 0,

@@ -66,6 +66,11 @@ static bool membership_has_credentials(const struct rt_spec_cluster *cluster) {
 rt_status rt_membership_check(const struct rt_spec *spec, struct rt_error *err) {
     struct rt_pace master;
     struct rt_endpoint *endpoint;
+    const struct rt_spec_cluster *cluster = &spec->cluster;
+    if (cluster->wait_nodes > 0 && !cluster->listen) {
+        rt_fail(err, RT_BAD_INPUT, "nodes can join only where cluster.listen (--listen HOST:PORT) is set");
+        return membership_blame(spec, "wait_nodes", RT_BAD_INPUT, err);
+    }
     rt_status status = rt_emulate_master(spec, &master, err);
     if (status != RT_OK || !membership_has_credentials(&spec->cluster))
         return status;

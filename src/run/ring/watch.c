@@ -149,17 +149,14 @@ static bool watch_is_worth_it(struct rt_ring_learner *learner, const double *slo
 static void watch_explain(const struct rt_ring_learner *learner, const double *slower, struct rt_error *why) {
     const struct rt_plan *plan = learner->setup.plan;
     char title[RT_TITLE_ROOM];
-    double mean = 0;
     size_t odd = 0;
-    for (size_t i = 0; i < plan->nodes; i++)
-        mean += log(slower[i]) / (double)plan->nodes;
     for (size_t i = 1; i < plan->nodes; i++)
-        if (fabs(log(slower[i]) - mean) > fabs(log(slower[odd]) - mean))
+        if (fabs(log(slower[i])) > fabs(log(slower[odd])))
             odd = i;
-    const double factor = slower[odd] > exp(mean) ? slower[odd] : 1 / slower[odd];
+    const double factor = exp(fabs(log(slower[odd])));
     rt_membership_title(&learner->setup.who, plan->node[odd].device, title);
     rt_fail(why, RT_OK, "%s computes %.1f times %s than predicted", title, factor,
-            slower[odd] > exp(mean) ? "slower" : "faster");
+            slower[odd] > 1 ? "slower" : "faster");
 }
 
 static void watch_keep_rows(struct rt_ring_learner *learner) {
